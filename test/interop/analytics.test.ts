@@ -1,7 +1,5 @@
 /** Forecasts, detectors and decompositions beside statsmodels and scikit-learn: a hundred generated series of ten kinds, and series that statsmodels ships. */
 import assert from 'node:assert/strict'
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import { test } from 'node:test'
 import { chooseModel } from '../../plugins/analytics/forecast/automatic.ts'
 import { forecastErrors } from '../../plugins/analytics/forecast/errors.ts'
@@ -9,27 +7,17 @@ import { predict } from '../../plugins/analytics/forecast/forecaster.ts'
 import { decompositionCases, forecastCases, HORIZON, type ReferenceCase, rowCases, rowsOf } from '../../plugins/analytics/testing-reference.ts'
 import { KIND_NAMES, SEASONAL, seriesOf } from '../../plugins/analytics/testing-series.ts'
 import { answersOf } from './analytics-python.ts'
+import { lackingPython, PYTHON } from './program.ts'
 
-const python = join(process.env.SVC_INTEROP_CACHE ?? '', 'python/bin/python')
-const has = existsSync(python) && answers()
-const skip = has ? false : 'there is no Python with statsmodels'
+const skip = lackingPython('statsmodels')
 const DATASETS = { nile: 1, sunspots: 1, co2: 12, elnino: 12, realgdp: 1 }
 /** Of ten series of a kind: each takes statsmodels some seconds. */
 const WITH_SARIMA = 2
 const seed = Number(process.env.SVC_INTEROP_SEED ?? Math.floor(Math.random() * 1e6) + 1)
 
-/** There may be a Python without the packages. */
-function answers(): boolean {
-  try {
-    return !('error' in answersOf(python, [{ task: 'dataset', name: 'nile' }])[0])
-  } catch {
-    return false
-  }
-}
-
 function datasets(): [string, number, Float64Array][] {
   const answers = answersOf(
-    python,
+    PYTHON,
     Object.keys(DATASETS).map((name) => ({ task: 'dataset', name })),
   )
   return Object.entries(DATASETS).map(([name, period], i) => [name, period, Float64Array.from(answers[i].values as number[])])
@@ -41,7 +29,7 @@ const MISSED = 0.01
 
 function compare(cases: readonly ReferenceCase[]): void {
   const answers = answersOf(
-    python,
+    PYTHON,
     cases.map(({ task }) => task),
   )
   const problems = cases.flatMap(({ name, problem, search }, i) => {
@@ -95,7 +83,7 @@ test('the automatic choice forecasts as well as ETS by its criterion, and better
   const training = series.map(([, , values]) => values.subarray(0, values.length - HORIZON))
   const asked = (task: string) =>
     answersOf(
-      python,
+      PYTHON,
       series.map(([, period], i) => ({ task, values: Array.from(training[i]), period, horizon: HORIZON })),
     )
   // The first is there wherever statsmodels is.

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,10 +9,8 @@ import { test } from 'node:test'
 import { freePort } from '../support/free-port.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
+import { cached, lackingPython, PYTHON } from './program.ts'
 
-const bin = join(process.env.SVC_INTEROP_CACHE ?? '', 'python/bin')
-const noMoto = existsSync(join(bin, 'moto_server')) ? false : 'there is no Python with moto'
-const noArrow = existsSync(join(bin, 'python')) ? false : 'there is no Python with pyarrow'
 const DAY_MS = 86_400_000
 const TODAY = Math.floor(Date.now() / DAY_MS) * DAY_MS
 const ROWS = 5000
@@ -32,7 +29,7 @@ async function startMoto(): Promise<Moto> {
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
   const env = { ...process.env, INITIAL_NO_AUTH_ACTION_COUNT: '4' }
-  const moto = spawn(join(bin, 'moto_server'), ['-H', '127.0.0.1', '-p', String(port)], { env, stdio: 'ignore' })
+  const moto = spawn(cached('python/bin/moto_server'), ['-H', '127.0.0.1', '-p', String(port)], { env, stdio: 'ignore' })
   const authorization = 'AWS4-HMAC-SHA256 Credential=x/20240101/us-east-1/iam/aws4_request, SignedHeaders=host, Signature=0'
   const iam = async (params: Record<string, string>): Promise<string> => {
     const answer = await fetch(url, { method: 'POST', headers: { authorization }, body: new URLSearchParams({ Version: '2010-05-08', ...params }) })
@@ -88,7 +85,7 @@ cold_after_secs = 864000
 interval_secs = 1
 `
 
-test('old data goes to an S3 server and comes back, also after a restart; without it the rest is served', { skip: noMoto }, async () => {
+test('old data goes to an S3 server and comes back, also after a restart; without it the rest is served', { skip: lackingPython('moto') }, async () => {
   const moto = await startMoto()
   const folder = await mkdtemp(join(tmpdir(), 'svc-interop-'))
   try {
@@ -131,14 +128,14 @@ print(json.dumps({
 }))
 `
 
-test('pyarrow reads a folder by its partitions', { skip: noArrow }, async () => {
+test('pyarrow reads a folder by its partitions', { skip: lackingPython('pyarrow') }, async () => {
   const folder = await mkdtemp(join(tmpdir(), 'svc-interop-'))
   try {
     await writeFile(join(folder, 'svc.toml'), config(join(folder, 'cold')))
     const server = await runServer(join(folder, 'svc.toml'))
     await fill(server)
     assert.equal(await server.stop(), 0)
-    const read = JSON.parse(execFileSync(join(bin, 'python'), ['-c', SCRIPT, join(folder, 'cold')], { encoding: 'utf8' }))
+    const read = JSON.parse(execFileSync(PYTHON, ['-c', SCRIPT, join(folder, 'cold')], { encoding: 'utf8' }))
     assert.deepEqual(
       read.schema.filter((column: string) => !/^(namespace|measurement|date) /.test(column)),
       ['_series int32', '_time timestamp[ns]', 'a double', 'b int64', 'date_tag string', 'host string', 's string'],

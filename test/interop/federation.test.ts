@@ -3,8 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { lookUntil } from '../support/until.ts'
 import { startNode } from './node.ts'
-import { noPrometheus, ownMetric, startPrometheus } from './prometheus.ts'
+import { noPrometheus, startPrometheus } from './prometheus.ts'
 import { ask } from './promql/compare.ts'
+import { ownMetric } from './service.ts'
 
 const LINES = [
   'up,job=a,instance=x value=1',

@@ -1,7 +1,8 @@
 /** The Flight SQL JDBC driver, by a program of one file that the Java launcher compiles. */
 import { test } from 'node:test'
+import { JDBC, noJdbc } from './jdbc.ts'
 import { startListeners } from './listeners.ts'
-import { JDBC, noJdbc, runChecks } from './program.ts'
+import { runChecks } from './program.ts'
 
 test('flight-sql-jdbc-driver', { skip: noJdbc }, async (t) => {
   const listeners = await startListeners(['flight_sql'])

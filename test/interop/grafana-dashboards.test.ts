@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { promisify } from 'node:util'
-import { missing } from './prometheus.ts'
+import { missing } from './service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const MODELS = join(ROOT, 'plugins/dashboards/models')

@@ -8,7 +8,7 @@ import { cached, client, execute, lacking, lackingPython, PYTHON, runChecks } fr
 
 const SETTINGS = { sections: { grpc: 'reflection = true' } }
 
-test('grpcio, generated from svc.proto', { skip: lackingPython('pyarrow', 'grpc') }, async (t) => {
+test('grpcio, generated from svc.proto', { skip: lackingPython('pyarrow', 'grpcio') }, async (t) => {
   const listeners = await startListeners(['grpc'], SETTINGS)
   t.after(() => listeners.stop())
   await runChecks(t, PYTHON, [client('grpc_python.py'), listeners.grpc, join(ROOT, 'plugins/grpc/svc.proto'), listeners.url])

@@ -11,7 +11,7 @@ import { read } from '../support/tree.ts'
 import { startListeners } from './listeners.ts'
 import { startNode } from './node.ts'
 import { cached, execute, lackingPython, PYTHON } from './program.ts'
-import { missing, startProgram } from './prometheus.ts'
+import { missing, startProgram } from './service.ts'
 
 const guide = read('docs/guides/migrate.md')
 const START_SECS = 1_500_000_000

@@ -9,8 +9,8 @@ import { freePort } from '../support/free-port.ts'
 import { KAFKA_VERSIONS, noKafka, startKafka } from './kafka-broker.ts'
 import { startNode } from './node.ts'
 import { EXPECTED, metrics } from './otlp-sample.ts'
-import { missing, startProgram } from './prometheus.ts'
 import { vector } from './promql/compare.ts'
+import { missing, startProgram } from './service.ts'
 
 const NEWEST = KAFKA_VERSIONS[1]
 const PATIENCE_MS = 60_000

@@ -8,7 +8,7 @@ import { setTimeout } from 'node:timers/promises'
 import { freePort } from '../support/free-port.ts'
 import { type Listeners, startListeners } from './listeners.ts'
 import { EXPECTED, metrics } from './otlp-sample.ts'
-import { missing, ownMetric, type Program, startProgram } from './prometheus.ts'
+import { missing, ownMetric, type Program, startProgram } from './service.ts'
 import { untilValues, valuesOf } from './values.ts'
 
 const skip = missing('otelcol')

@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import { freePort } from '../support/free-port.ts'
 import { startNode } from './node.ts'
 import { metrics } from './otlp-sample.ts'
-import { missing, ownMetric, startProgram } from './prometheus.ts'
+import { missing, ownMetric, startProgram } from './service.ts'
 import { untilValues, valuesOf } from './values.ts'
 
 const skip = missing('otelcol')

@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { freePort } from '../support/free-port.ts'
 import { startNode } from './node.ts'
-import { missing, startProgram } from './prometheus.ts'
+import { missing, startProgram } from './service.ts'
 
 const skip = missing('otelcol')
 const PATIENCE_MS = 30_000

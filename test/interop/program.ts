@@ -21,13 +21,8 @@ export const lacking = (what: string, ...names: string[]): string | false => (na
 export const lackingPython = (...names: string[]): string | false =>
   lacking(`Python with ${names.join(', ')}`, ...names.map((name) => `python/${name}.installed`))
 
-const JAR = 'flight-sql-jdbc-driver.jar'
 // A runtime without the compiler cannot run a source file.
 export const hasCompiler = (): boolean => spawnSync('java', ['--list-modules'], { encoding: 'utf8' }).stdout?.includes('jdk.compiler') === true
-export const noJdbc: string | false =
-  lacking('JDBC driver for Flight SQL', JAR) || (hasCompiler() ? false : 'there is no JDK: no java with a compiler is on the path')
-/** Arguments of `java` before those of the program. */
-export const JDBC = ['--add-opens=java.base/java.nio=ALL-UNNAMED', '-Duser.timezone=UTC', '-Xmx512m', '-cp', cached(JAR), client('FlightSqlJdbc.java')]
 
 export interface Ended {
   code: number | null

@@ -7,7 +7,8 @@ import { test } from 'node:test'
 import { freePort } from '../support/free-port.ts'
 import { eventually } from '../support/until.ts'
 import { startNode } from './node.ts'
-import { noPrometheus, ownMetric, startProgram } from './prometheus.ts'
+import { noPrometheus } from './prometheus.ts'
+import { ownMetric, startProgram } from './service.ts'
 import { untilValues, valuesOf } from './values.ts'
 
 for (const [version, message] of Object.entries({ '1.0': 'prometheus.WriteRequest', '2.0': 'io.prometheus.write.v2.Request' })) {

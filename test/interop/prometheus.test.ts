@@ -8,9 +8,10 @@ import { test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { freePort } from '../support/free-port.ts'
 import { type Node, startNode } from './node.ts'
-import { missing, noPrometheus, type Program, startProgram, startPrometheus } from './prometheus.ts'
+import { noPrometheus, startPrometheus } from './prometheus.ts'
 import { type Answer, ask, difference, type Question, vector } from './promql/compare.ts'
 import { DASHBOARD } from './promql/dashboard.ts'
+import { missing, type Program, startProgram } from './service.ts'
 
 const skip = noPrometheus || missing('node_exporter')
 const SECONDS = Number(process.env.SVC_INTEROP_SECONDS ?? 45)

@@ -4,9 +4,10 @@ import { execFile, spawnSync } from 'node:child_process'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { seeded } from '../../kernel/lib/random/index.ts'
-import { missing, noPrometheus } from './prometheus.ts'
+import { noPrometheus } from './prometheus.ts'
 import { vector } from './promql/compare.ts'
 import { END_MS, startPair } from './promql/pair.ts'
+import { missing } from './service.ts'
 
 const skip = noPrometheus || missing('promtool')
 const END = END_MS / 1000

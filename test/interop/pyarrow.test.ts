@@ -1,15 +1,14 @@
 /** pyarrow reads an export: schema, values, dictionaries. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { runServer } from '../support/server.ts'
+import { lackingPython, PYTHON } from './program.ts'
 
-const python = join(process.env.SVC_INTEROP_CACHE ?? '', 'python/bin/python')
-const skip = existsSync(python) ? false : 'there is no Python with pyarrow'
+const skip = lackingPython('pyarrow')
 const BASE = 1_700_000_000_000_000_000n
 
 const SCRIPT = `
@@ -44,7 +43,7 @@ test('an export says what was written', { skip }, async () => {
     })
     const { path, rows_written: rows } = (await answer.json()) as { path: string; rows_written: number }
     assert.equal(rows, 100)
-    const read = JSON.parse(execFileSync(python, ['-c', SCRIPT, path], { encoding: 'utf8' }))
+    const read = JSON.parse(execFileSync(PYTHON, ['-c', SCRIPT, path], { encoding: 'utf8' }))
     assert.deepEqual(read.schema, [
       '_time timestamp[ns]',
       'host string',

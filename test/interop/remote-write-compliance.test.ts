@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { startNode } from './node.ts'
-import { missing } from './prometheus.ts'
+import { missing } from './service.ts'
 
 const PROGRAM = 'remote-write-receiver.test'
 const skip = missing(PROGRAM)

@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { ROOT } from '../support/tree.ts'
+import { JDBC, noJdbc } from './jdbc.ts'
 import { type Listeners, startListeners } from './listeners.ts'
-import { client, JDBC, lackingPython, noJdbc, PYTHON, runChecks } from './program.ts'
+import { client, lackingPython, PYTHON, runChecks } from './program.ts'
 
 const PROTO = join(ROOT, 'plugins/grpc/svc.proto')
 const noOpenssl = spawnSync('openssl', ['version']).error === undefined ? false : 'there is no openssl to make a certificate with'
@@ -25,7 +26,7 @@ async function start(t: TestContext): Promise<{ listeners: Listeners; certificat
   return { listeners, certificate }
 }
 
-test('keys and TLS: pyarrow, ADBC, grpcio', { skip: noOpenssl || lackingPython('pyarrow', 'adbc', 'grpc') }, async (t) => {
+test('keys and TLS: pyarrow, ADBC, grpcio', { skip: noOpenssl || lackingPython('pyarrow', 'adbc', 'grpcio') }, async (t) => {
   const { listeners, certificate } = await start(t)
   await runChecks(t, PYTHON, [client('secured.py'), listeners.flight, listeners.grpc, certificate, PROTO])
 })
@@ -35,7 +36,7 @@ test('keys and TLS: JDBC', { skip: noOpenssl || noJdbc }, async (t) => {
   await runChecks(t, 'java', [...JDBC, listeners.flight, certificate])
 })
 
-test('namespaces: pyarrow, ADBC, grpcio', { skip: lackingPython('pyarrow', 'adbc', 'grpc') }, async (t) => {
+test('namespaces: pyarrow, ADBC, grpcio', { skip: lackingPython('pyarrow', 'adbc', 'grpcio') }, async (t) => {
   const listeners = await startListeners(['grpc', 'flight_sql'], { server: 'multi_tenancy = true' })
   t.after(() => listeners.stop())
   await runChecks(t, PYTHON, [client('namespaces.py'), listeners.flight, listeners.grpc, PROTO])

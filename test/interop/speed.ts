@@ -1,7 +1,7 @@
 /** How fast clients get through the listeners; no test. `node test/interop/speed.ts flight rows=3000000` or `… otlp points=3000000`. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { Agent, request as httpRequest } from 'node:http'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -10,7 +10,7 @@ import { POINTS_PER_HOST, request } from './otlp-load.ts'
 
 const TICKS_PER_SECOND = 100
 const STEP_NS = 10_000_000_000n
-const PYTHON = join(process.env.SVC_INTEROP_CACHE ?? join(process.env.HOME ?? '', '.cache/svc-interop'), 'python/bin/python')
+const CACHE = process.env.SVC_INTEROP_CACHE ?? join(process.env.HOME ?? '', '.cache/svc-interop')
 
 /** Seconds of processor that a process has used. */
 function processor(pid: number): number {
@@ -19,7 +19,10 @@ function processor(pid: number): number {
 }
 
 async function flight({ flight, pid }: Listeners, words: string[]): Promise<void> {
-  const client = spawn(PYTHON, [join(import.meta.dirname, 'clients/flight_speed.py'), flight, String(pid), ...words], { stdio: 'inherit' })
+  if (!existsSync(join(CACHE, 'python/pyarrow.installed'))) throw new Error('there is no Python with pyarrow; test/interop/run speed installs it')
+  const client = spawn(join(CACHE, 'python/bin/python'), [join(import.meta.dirname, 'clients/flight_speed.py'), flight, String(pid), ...words], {
+    stdio: 'inherit',
+  })
   await once(client, 'close')
 }
 

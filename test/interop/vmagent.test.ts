@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { freePort } from '../support/free-port.ts'
 import { startNode } from './node.ts'
-import { missing, ownMetric, startProgram } from './prometheus.ts'
+import { missing, ownMetric, startProgram } from './service.ts'
 import { untilValues } from './values.ts'
 
 const skip = missing('vmagent')

@@ -7,8 +7,8 @@ import { test } from 'node:test'
 import { freePort } from '../support/free-port.ts'
 import { startNode } from './node.ts'
 import { execute } from './program.ts'
-import { missing, ownMetric, startProgram } from './prometheus.ts'
 import { vector } from './promql/compare.ts'
+import { missing, ownMetric, startProgram } from './service.ts'
 import { untilValues } from './values.ts'
 
 const RULES = `groups:
