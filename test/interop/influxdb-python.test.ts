@@ -1,4 +1,4 @@
-/** The clients of InfluxDB for Python: influxdb-client (of InfluxDB 2) and influxdb (of InfluxDB 1). */
+/** The clients of InfluxDB for Python: influxdb-client (of InfluxDB 2), influxdb and aioinflux (of InfluxDB 1). */
 import { test } from 'node:test'
 import { startNode } from './node.ts'
 import { client, lackingPython, PYTHON, runChecks } from './program.ts'
@@ -15,4 +15,10 @@ test('influxdb for Python', { skip }, async (t) => {
   const node = await startNode({ plugins: ['line_protocol', 'sql'] })
   t.after(() => node.stop())
   await runChecks(t, PYTHON, [client('influxdb1_python.py'), node.url])
+})
+
+test('aioinflux', { skip }, async (t) => {
+  const node = await startNode({ plugins: ['line_protocol', 'sql'] })
+  t.after(() => node.stop())
+  await runChecks(t, PYTHON, [client('aioinflux_python.py'), node.url])
 })
