@@ -9,3 +9,10 @@ export function pushRun(runs: IntList, of: number, from: number, to: number): vo
   runs.push(from)
   runs.push(to)
 }
+
+export function copyRuns({ values, length }: IntList, out: IntList): void {
+  out.length = 0
+  out.room(length)
+  out.values.set(values.subarray(0, length))
+  out.length = length
+}

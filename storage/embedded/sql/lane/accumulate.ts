@@ -27,10 +27,13 @@ export interface Cells {
   squares?: Float64Array
   /** Of a quantile (quantiles.ts). */
   fraction?: number
+  /** Rows that it does not take count in the end, as zeros. */
+  zeros?: true
 }
 
-export function cellsOf({ kind, field, type, fraction }: AggregatePlan, cells: number): Cells {
+export function cellsOf({ kind, field, type, fraction, zeros }: AggregatePlan, cells: number): Cells {
   const values = new Float64Array(cells)
+  if (type === 'ones' && !zeros) return { kind, field, ofTimes: false, values, counts: values }
   if (kind === 'min') values.fill(Number.POSITIVE_INFINITY)
   if (kind === 'max') values.fill(Number.NEGATIVE_INFINITY)
   if (kind === 'first' || kind === 'last') {
@@ -39,7 +42,8 @@ export function cellsOf({ kind, field, type, fraction }: AggregatePlan, cells: n
   }
   if (isDeviation(kind)) return { kind, field, ofTimes: false, values, counts: new Float64Array(cells), squares: new Float64Array(cells) }
   if (fraction !== undefined) return { kind, field, ofTimes: false, values: values.fill(Number.NaN), counts: undefined, fraction }
-  return { kind, field, ofTimes: type === 'time', values, counts: kind === 'sum' || kind === 'avg' ? new Float64Array(cells) : undefined }
+  const counts = kind === 'sum' || kind === 'avg' ? new Float64Array(cells) : undefined
+  return { kind, field, ofTimes: type === 'time', values, counts, ...(zeros && { zeros }) }
 }
 
 /** Whether every sum is a number: one that is not is DuckDB's to answer. */

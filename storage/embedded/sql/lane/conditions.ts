@@ -1,7 +1,7 @@
-/** Conditions besides those on the time and on equal tags: comparisons with a number, and tags that are not some values, or like a pattern. */
+/** Conditions besides those on the time: comparisons of fields with a number, fields that have a value, and tags that are some values, are none of them, or are like a pattern. */
 import { constantInteger, constantNumber, constantText, type Node } from '../ast.ts'
 import { OPERATION, only } from './members.ts'
-import type { Compared, Comparison, TagFilter } from './plan.ts'
+import type { ColumnNames, Compared, Comparison, Conditions, FilterPlan, TagFilter } from './plan.ts'
 
 const COMPARISONS: Record<string, Comparison> = {
   COMPARE_EQUAL: '=',
@@ -26,6 +26,29 @@ const EXACT = 2n ** 53n
 const EXACT_DIGITS = 15
 /** Longer ones are DuckDB's. */
 const MAX_PATTERN_LENGTH = 256
+
+/** Undefined where some of them are not known here. */
+export function conditionsOf(all: readonly Node[], columns: ColumnNames): Conditions | undefined {
+  const filters: FilterPlan[] = []
+  const tagFilters: TagFilter[] = []
+  for (const condition of all) {
+    const filter = filterOf(condition, columns)
+    const tagFilter = filter === undefined ? tagFilterOf(condition, (node) => columns.tag(node)) : undefined
+    if (filter !== undefined) filters.push(...filter)
+    else if (tagFilter !== undefined) tagFilters.push(tagFilter)
+    else return undefined
+  }
+  return { tagFilters, filters }
+}
+
+/** A comparison of a field, or that it has a value. */
+function filterOf(node: Node, columns: ColumnNames): FilterPlan[] | undefined {
+  if (node.class === 'OPERATOR' && node.type === 'OPERATOR_IS_NOT_NULL') {
+    const field = columns.field(node.children[0])?.name
+    return field === undefined ? undefined : [{ field, comparison: '>=', value: -Number.MAX_VALUE }]
+  }
+  return comparedOf(node, (each) => columns.field(each)?.name)?.map(({ of: field, ...how }) => ({ field, ...how }))
+}
 
 /** `x > 5`, `5 < x`, `x BETWEEN 1 AND 5`. */
 export function comparedOf<T>(node: Node, meant: (node: Node) => T | undefined): Compared<T>[] | undefined {
@@ -55,20 +78,22 @@ export function exactNumber(node: Node | undefined): number | undefined {
   return value !== undefined && Number.isFinite(value) ? value : undefined
 }
 
-/** tag <> 'x', tag NOT IN ('x', 'y'), tag LIKE 'x%', tag NOT LIKE 'x%'. The empty string is left alone: an absent tag may read as that. */
-export function tagFilterOf(node: Node, tagOf: (node: Node) => string | undefined): TagFilter | undefined {
+/** tag = 'x', tag IN ('x', 'y'), tag LIKE 'x%', and that they do not hold. The empty string is left alone: an absent tag may read as that. */
+function tagFilterOf(node: Node, tagOf: (node: Node) => string | undefined): TagFilter | undefined {
   if (node.class === 'FUNCTION') return likeOf(node, tagOf)
-  if (node.class === 'COMPARISON' && node.type === 'COMPARE_NOTEQUAL') return noneOf(tagOf, node.left, [node.right]) ?? noneOf(tagOf, node.right, [node.left])
-  if (node.class !== 'OPERATOR' || node.type !== 'COMPARE_NOT_IN') return undefined
+  const negated = node.type === 'COMPARE_NOTEQUAL' || node.type === 'COMPARE_NOT_IN'
+  if (node.class === 'COMPARISON' && (negated || node.type === 'COMPARE_EQUAL'))
+    return oneOf(tagOf, node.left, [node.right], negated) ?? oneOf(tagOf, node.right, [node.left], negated)
+  if (node.class !== 'OPERATOR' || (!negated && node.type !== 'COMPARE_IN')) return undefined
   const [of, ...values] = node.children as Node[]
-  return noneOf(tagOf, of, values)
+  return oneOf(tagOf, of, values, negated)
 }
 
-function noneOf(tagOf: (node: Node) => string | undefined, of: Node, values: readonly Node[]): TagFilter | undefined {
+function oneOf(tagOf: (node: Node) => string | undefined, of: Node, values: readonly Node[], negated: boolean): TagFilter | undefined {
   const tag = tagOf(of)
   const texts = tag === undefined ? [] : values.map(constantText)
   if (tag === undefined || texts.some((text) => text === undefined || text === '')) return undefined
-  return { tag, is: { oneOf: texts as string[] }, negated: true }
+  return { tag, is: { oneOf: texts as string[] }, negated }
 }
 
 function likeOf(node: Node, tagOf: (node: Node) => string | undefined): TagFilter | undefined {

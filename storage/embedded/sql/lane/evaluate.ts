@@ -1,20 +1,14 @@
 /**
- * Evaluates a plan over blocks of rows: runs of rows of a cell are found once for all fields, filters leave parts of them, and then each field is added up where it lies.
+ * Evaluates a plan over blocks of rows: runs of rows of a cell are found once for all fields, filters leave parts of them, conditions of aggregates parts of these, and then each field is added up where it lies.
  * A field is not read where no row of a block is left, nor a filter's where its bounds settle it.
  */
 import { Turn } from 'svcdb/lib/event-loop'
-import { IntList } from '../../memtable/int-list.ts'
-import { addEnds, addRuns, addTimes, areFinite, type Cells, cellsOf, countRows } from './accumulate.ts'
-import { addDeviations } from './deviations.ts'
+import { areFinite, type Cells, cellsOf } from './accumulate.ts'
 import { expressionValues } from './expressions.ts'
-import { countRuns } from './filter.ts'
 import { type Grouping, groupingOf } from './groups.ts'
 import type { LaneBlock, LaneRows } from './host.ts'
-import { boundsOf, IntegersRead } from './integers.ts'
 import type { GroupsPlan } from './plan.ts'
-import { Quantiles } from './quantiles.ts'
-import { isInteger, RowFilters } from './row-filters.ts'
-import { cellRuns } from './runs.ts'
+import { RowAggregates } from './row-aggregates.ts'
 import { BlockZones } from './zones.ts'
 
 export interface Evaluated {
@@ -34,7 +28,7 @@ export async function evaluate(plan: GroupsPlan, rows: LaneRows, room: number, s
   if (grouping === undefined) return undefined
   const cellCount = grouping.groups * grouping.buckets.count
   const presence: Cells = cellsOf({ kind: 'rows', field: undefined, type: undefined }, cellCount)
-  const cells = plan.aggregates.map((aggregate) => (aggregate.kind === 'rows' ? presence : cellsOf(aggregate, cellCount)))
+  const cells = plan.aggregates.map((plan) => (plan.kind === 'rows' && plan.where === undefined ? presence : cellsOf(plan, cellCount)))
   const fields = fieldsOf(plan)
   if (fields.length === 0) {
     const any = rows.anyField()
@@ -46,7 +40,7 @@ export async function evaluate(plan: GroupsPlan, rows: LaneRows, room: number, s
   const work = new Work(plan, fields, grouping, cells, presence, room)
   try {
     const whole = await rows.scan(fields, plan.filters.length > 0 && fields.length === 1, (block) => work.add(block))
-    if (!whole || !work.exact || !cells.every((each) => areFinite(each) && work.integers.holds(each))) return undefined
+    if (!whole || !work.isExact() || !cells.every(areFinite)) return undefined
     await work.finish(new Turn(signal))
   } finally {
     work.release()
@@ -59,86 +53,51 @@ function withExpressions({ expressions }: GroupsPlan, grouping: Grouping, cells:
   return values.includes(undefined) ? undefined : { grouping, cells, presence, expressions: values as Float64Array[] }
 }
 
-function fieldsOf({ filters, aggregates }: GroupsPlan): string[] {
-  return [...new Set([...filters, ...aggregates].flatMap(({ field }) => field ?? []))]
+function fieldsOf({ filters, aggregates, conditions }: GroupsPlan): string[] {
+  const conditioned = conditions.flatMap((each) => each.filters)
+  return [...new Set([...filters, ...conditioned, ...aggregates].flatMap(({ field }) => field ?? []))]
 }
 
+/** The aggregates of all rows, and those of the rows that satisfy conditions. */
 class Work {
-  readonly integers = new IntegersRead()
-  /** Doubles hold all integers so far, and there was room for all values that are collected. */
-  exact = true
-  private readonly filters: RowFilters
-  private readonly fields: readonly string[]
-  private readonly grouping: Grouping
+  private readonly all: RowAggregates
+  private readonly some: readonly RowAggregates[]
   private readonly presence: Cells
-  private readonly ofTimes: readonly Cells[]
-  private readonly ofField: readonly (readonly Cells[])[]
-  private readonly quantiles: readonly (Quantiles | undefined)[]
-  /** All that is asked of the rows is how many there are. */
-  private readonly counted: readonly Float64Array[] | undefined
-  private readonly integerFields: readonly boolean[]
-  private readonly zones = new BlockZones()
-  private runs = new IntList(1024)
 
   constructor(plan: GroupsPlan, fields: readonly string[], grouping: Grouping, cells: readonly Cells[], presence: Cells, room: number) {
-    const others = cells.filter((each) => each !== presence)
-    this.filters = new RowFilters(plan, fields)
-    this.fields = fields
-    this.grouping = grouping
+    const { filters, aggregates } = plan
+    const of = (where: number | undefined): Cells[] => cells.filter((each, i) => aggregates[i].where === where && each !== presence)
+    const context = { plan, fields, room, zones: new BlockZones() }
+    const { groupOf, buckets, conditioned } = grouping
     this.presence = presence
-    this.ofTimes = others.filter((each) => each.ofTimes)
-    this.ofField = fields.map((field) => others.filter((each) => each.field === field))
-    this.quantiles = this.ofField.map((each) => {
-      const asked = each.filter(({ fraction }) => fraction !== undefined)
-      return asked.length === 0 ? undefined : new Quantiles(asked, room)
+    this.some = plan.conditions.flatMap((each, where) => {
+      const own = of(where)
+      if (own.length === 0) return []
+      const series = conditioned[where]
+      // Runs of cells do not tell of which series they are.
+      if (series !== undefined) return new RowAggregates(own, [...filters, ...each.filters], filters, { groupOf: series, buckets }, context)
+      return new RowAggregates(own, each.filters, filters, undefined, context)
     })
-    const filtered = new Set(plan.filters.map(({ field }) => field))
-    // A value that satisfies a filter is one.
-    const counts = others.every(({ kind, field }) => kind === 'count' && field !== undefined && filtered.has(field))
-    this.counted = counts ? [presence.values, ...others.map(({ values }) => values)] : undefined
-    this.integerFields = fields.map((field) => isInteger(plan, field))
+    this.all = new RowAggregates([presence, ...of(undefined)], filters, [], { groupOf, buckets }, context)
   }
 
   /** @returns whether more rows are of use. */
   add(block: LaneBlock): boolean {
-    cellRuns(block, this.grouping, this.counted !== undefined, this.runs)
-    const { exact, runs, last } = this.filters.apply(block, this.runs, this.counted !== undefined)
-    this.runs = runs
-    if (!exact) this.exact = false
-    if (last !== undefined) countRuns(runs, last.values, this.zones, last.filter, this.counted as Float64Array[])
-    else if (runs.length > 0) this.aggregate(block, runs)
-    return this.exact
+    const needed = this.some.some(({ grouping }) => grouping === undefined)
+    const runs = this.all.add(block, undefined, needed)
+    return runs !== undefined && this.some.every((each) => each.add(block, runs, false) !== undefined)
+  }
+
+  /** Doubles hold all integers, and there was room for all values that are collected. */
+  isExact(): boolean {
+    return this.all.isExact() && this.some.every((each) => each.isExact())
   }
 
   async finish(turn: Turn): Promise<void> {
-    for (const quantiles of this.quantiles) await quantiles?.finish(turn)
+    for (const each of [this.all, ...this.some]) await each.finish(turn, this.presence.values)
   }
 
   release(): void {
-    for (const quantiles of this.quantiles) quantiles?.release()
-  }
-
-  private aggregate(block: LaneBlock, runs: IntList): void {
-    if (this.counted !== undefined) {
-      for (const counts of this.counted) countRows(runs, counts)
-      return
-    }
-    countRows(runs, this.presence.values)
-    for (const each of this.ofTimes) addTimes(each, runs, block.times)
-    for (const [field, cells] of this.ofField.entries()) {
-      if (cells.length === 0) continue
-      const values = block.values(field)
-      let bounds = block.bounds(field)
-      if (this.integerFields[field]) {
-        bounds ??= boundsOf(runs, values)
-        if (!this.integers.add(this.fields[field], bounds)) this.exact = false
-      }
-      if (this.quantiles[field]?.add(runs, values) === false) this.exact = false
-      for (const each of cells)
-        if (each.fraction !== undefined) continue
-        else if (each.squares !== undefined) addDeviations(each, runs, values)
-        else if (each.times === undefined) addRuns(each, runs, values, this.zones, bounds)
-        else addEnds(each, runs, values, block.times)
-    }
+    for (const each of [this.all, ...this.some]) each.release()
   }
 }

@@ -8,7 +8,7 @@ t.test('patterns that would take long are left to DuckDB', (t) => {
   const rows = { series: texts.length, tag: () => ({ codes: Int32Array.from(texts.keys()), texts }) } as unknown as LaneRows
   const grouped = (...patterns: string[]) => {
     const tagFilters = patterns.map((like) => ({ tag: 'host', is: { like }, negated: false }))
-    return groupingOf({ keys: [], aggregates: [], expressions: [], having: [], order: [], tagFilters } as unknown as GroupsPlan, rows, [0, 1])
+    return groupingOf({ keys: [], aggregates: [], conditions: [], expressions: [], having: [], order: [], tagFilters } as unknown as GroupsPlan, rows, [0, 1])
   }
   t.equal(grouped('%a7')?.groupOf.filter((group) => group === 0).length, 1)
   t.equal(grouped(`%${'a_'.repeat(30)}%`)?.groupOf.includes(-1), false)
@@ -23,7 +23,7 @@ t.test('values that are left out are looked up, and very many conditions are lef
   const grouped = (conditions: number, values: number) => {
     const oneOf = texts.slice(0, values)
     const tagFilters = Array.from({ length: conditions }, () => ({ tag: 'host', is: { oneOf }, negated: true }))
-    return groupingOf({ keys: [], aggregates: [], expressions: [], having: [], order: [], tagFilters } as unknown as GroupsPlan, rows, [0, 1])
+    return groupingOf({ keys: [], aggregates: [], conditions: [], expressions: [], having: [], order: [], tagFilters } as unknown as GroupsPlan, rows, [0, 1])
   }
   const used = process.threadCpuUsage()
   t.equal(grouped(1, 50_000)?.groupOf.filter((group) => group === 0).length, 50_000)
@@ -42,6 +42,7 @@ t.test('groups of more numbers than are taken, arithmetic among them, are left t
       {
         keys: [{ kind: 'bucket', step: 1, anchor: 0 }],
         aggregates: [{ kind: 'avg' }],
+        conditions: [],
         expressions: [],
         having: [],
         order: [],

@@ -4,7 +4,7 @@ import { likeMatcher, likeSteps } from '../like.ts'
 import { isDeviation } from './deviations.ts'
 import { stepsOf } from './expressions.ts'
 import type { LaneRows } from './host.ts'
-import type { GroupsPlan, KeyPlan, ScanPlan } from './plan.ts'
+import type { Conditions, GroupsPlan, KeyPlan } from './plan.ts'
 
 /** Groups times buckets times what is kept or computed of each: more are left to DuckDB, which can spill. */
 const MAX_CELLS = 1 << 22
@@ -31,6 +31,8 @@ export interface Buckets {
 export interface Grouping {
   /** Of each series, by position; -1: left out. */
   groupOf: Int32Array
+  /** The same under each of the plan's conditions that has some on tags. */
+  conditioned: readonly (Int32Array | undefined)[]
   groups: number
   /** By the number of the key; undefined for the bucket. */
   tags: readonly (GroupTag | undefined)[]
@@ -39,8 +41,10 @@ export interface Grouping {
 
 /** Undefined when there are more groups than the lane takes. */
 export function groupingOf(plan: GroupsPlan, rows: LaneRows, [low, high]: readonly [number, number]): Grouping | undefined {
-  const groupOf = seriesOf(plan, rows)
-  if (groupOf === undefined) return undefined
+  const steps = { left: MAX_STEPS }
+  const groupOf = seriesOf(plan, rows, steps)
+  const taken = plan.conditions.map((each) => (each.tagFilters.length === 0 ? 'all' : seriesOf(each, rows, steps)))
+  if (groupOf === undefined || taken.includes(undefined)) return undefined
   const found = plan.keys.map((key) => (key.kind === 'tag' ? rows.tag(key.tag) : undefined))
   let members: Int32Array = Int32Array.of(-1) // of each group a series
   let groups = 1
@@ -53,23 +57,23 @@ export function groupingOf(plan: GroupsPlan, rows: LaneRows, [low, high]: readon
   const buckets = bucketsOf(plan.keys, low, high)
   if (buckets === undefined || groups * buckets.count * (numbersOf(plan) + 1) > MAX_CELLS) return undefined
   const tags = found.map((each) => (each === undefined ? undefined : { codes: members.map((series) => each.codes[series]), texts: each.texts }))
-  return { groupOf, groups, tags, buckets }
+  const conditioned = taken.map((each) => (each instanceof Int32Array ? each.map((out, series) => (out < 0 ? out : groupOf[series])) : undefined))
+  return { groupOf, conditioned, groups, tags, buckets }
 }
 
 /** Numbers that are kept of a group, or computed; what compares them takes half of that. */
 function numbersOf({ aggregates, expressions, having, order }: GroupsPlan): number {
-  const kept = aggregates.reduce((sum, { kind }) => sum + (isDeviation(kind) ? 3 : kind === 'first' || kind === 'last' ? 2 : 1), 0)
+  const kept = aggregates.reduce((sum, { kind, zeros }) => sum + (isDeviation(kind) ? 3 : kind === 'first' || kind === 'last' || zeros ? 2 : 1), 0)
   return kept + expressions.reduce((sum, expression) => sum + stepsOf(expression), 0) + (having.length + order.length) / 2
 }
 
-/** Of each series 0, or -1 for one that is left out. Undefined where they would take long to look for, which DuckDB can be interrupted at. */
-export function seriesOf(plan: Pick<ScanPlan, 'tagFilters'>, rows: LaneRows): Int32Array | undefined {
+/** Of each series 0, or -1 for one that is left out. Undefined where they would take long to look for, which DuckDB can be interrupted at. @param steps of all of a statement. */
+export function seriesOf({ tagFilters }: Pick<Conditions, 'tagFilters'>, rows: LaneRows, steps = { left: MAX_STEPS }): Int32Array | undefined {
   const groupOf = new Int32Array(rows.series)
-  let steps = 0
-  for (const { tag, is, negated } of plan.tagFilters) {
+  for (const { tag, is, negated } of tagFilters) {
     const { codes, texts } = rows.tag(tag)
-    steps += 'like' in is ? texts.reduce((sum, { length }) => sum + length + 1, 0) * likeSteps(is.like) : (texts.length + groupOf.length) * LISTED_STEPS
-    if (steps > MAX_STEPS) return undefined
+    steps.left -= 'like' in is ? texts.reduce((sum, { length }) => sum + length + 1, 0) * likeSteps(is.like) : (texts.length + groupOf.length) * LISTED_STEPS
+    if (steps.left < 0) return undefined
     const matches = 'like' in is ? likeMatcher(is.like) : isOneOf(is.oneOf)
     const out = Uint8Array.from(texts, (text) => (matches(text) === negated ? 1 : 0))
     for (let i = 0; i < groupOf.length; i++) if (codes[i] < 0 || out[codes[i]] === 1) groupOf[i] = -1

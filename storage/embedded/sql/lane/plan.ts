@@ -1,5 +1,6 @@
 /** What a statement of the lane asks for: one measurement, its rows by time, tags and values, and either aggregates of groups or nothing else. */
-import type { SqlMeasurement, TagHint } from '../host.ts'
+import type { Node } from '../ast.ts'
+import type { SqlMeasurement, SqlMeasurementColumn, TagHint } from '../host.ts'
 
 /** Of a field, or of the rows and their times; what is not finite, or absent, is no value. `first` and `last` are by the time, a quantile lies between values. */
 export type AggregateKind =
@@ -13,8 +14,12 @@ export interface AggregatePlan {
   kind: AggregateKind
   /** The field's name in SQL; undefined of `rows`, and of times. */
   field: string | undefined
-  /** What is aggregated; undefined of `rows`. */
-  type: NumberType | 'time' | undefined
+  /** What is aggregated; undefined of `rows`. `ones`: of each row that it takes 1. */
+  type: NumberType | 'time' | 'ones' | undefined
+  /** It takes the rows that satisfy these conditions, by their number in the plan; undefined: all. */
+  where?: number
+  /** All other rows have 0, instead of none. */
+  zeros?: true
   /** Of a quantile, from 0 to 1. */
   fraction?: number
 }
@@ -65,14 +70,25 @@ export interface Compared<T> {
 
 export type FilterPlan = Omit<Compared<string>, 'of'> & { field: string }
 
+/** What rows must satisfy by their tags and values. */
+export interface Conditions {
+  tagFilters: readonly TagFilter[]
+  filters: readonly FilterPlan[]
+}
+
+/** What references within a statement mean; undefined for what is none, or not in the spelling of its declaration. */
+export interface ColumnNames {
+  column(node: Node): SqlMeasurementColumn | undefined
+  tag(node: Node): string | undefined
+  field(node: Node): { name: string; type: NumberType } | undefined
+}
+
 /** Which rows are read. */
-export interface ScanPlan {
+export interface ScanPlan extends Conditions {
   measurement: SqlMeasurement
   /** Nanoseconds, inclusive. */
   time: [low: bigint, high: bigint]
   tags: readonly TagHint[]
-  tagFilters: readonly TagFilter[]
-  filters: readonly FilterPlan[]
   offset: number
   limit: number
 }
@@ -99,6 +115,8 @@ export interface GroupsPlan extends ScanPlan {
   grouped: boolean
   keys: readonly KeyPlan[]
   aggregates: readonly AggregatePlan[]
+  /** Of rows that some aggregates take. */
+  conditions: readonly Conditions[]
   expressions: readonly Expression[]
   /** Groups that satisfy one of these not are left out. */
   having: readonly Compared<Exclude<ValueRef, { key: number }>>[]

@@ -8,16 +8,16 @@ import { MAX_TIME, MIN_TIME, type SqlMeasurement, type SqlMeasurementColumn } fr
 import { foldName, quotedIfNeeded } from '../names.ts'
 import { conjuncts, prune } from '../prune.ts'
 import { kindOfColumn, newScope, type Source, type SourceColumn } from '../scope.ts'
+import { AggregateList, BY_TIME, CALLS, isCall } from './aggregate-list.ts'
 import { bucketKey, bucketName } from './bucket-key.ts'
-import { comparedOf, exactNumber, tagFilterOf } from './conditions.ts'
+import { comparedOf, conditionsOf } from './conditions.ts'
 import { expressionOf } from './expressions.ts'
-import { CALL, only } from './members.ts'
+import { only } from './members.ts'
 import type {
-  AggregateKind,
-  AggregatePlan,
+  ColumnNames,
   ColumnPlan,
+  Conditions,
   Expression,
-  FilterPlan,
   GroupsPlan,
   KeyPlan,
   LanePlan,
@@ -26,7 +26,6 @@ import type {
   OutputPlan,
   RowsPlan,
   ScanPlan,
-  TagFilter,
   ValueRef,
 } from './plan.ts'
 
@@ -40,17 +39,6 @@ export interface LaneCatalog {
 const SELECT = new Set(
   'type modifiers cte_map select_list from_table where_clause group_expressions group_sets having aggregate_handling query_location'.split(' '),
 )
-const AGGREGATES: Record<string, AggregateKind> = {
-  ...{ count: 'count', sum: 'sum', avg: 'avg', mean: 'avg', min: 'min', max: 'max' },
-  ...{ stddev: 'stddev_samp', stddev_samp: 'stddev_samp', stddev_pop: 'stddev_pop', variance: 'var_samp', var_samp: 'var_samp', var_pop: 'var_pop' },
-}
-/** With the time as their second argument. */
-const BY_TIME: Record<string, AggregateKind> = { arg_max: 'last', max_by: 'last', last: 'last', arg_min: 'first', min_by: 'first', first: 'first' }
-/** Quantiles between values, with their fraction as a second argument, or half. */
-const QUANTILES: Record<string, AggregateKind> = { quantile_cont: 'quantile', approx_quantile: 'quantile', median: 'quantile' }
-const CALLS = { ...AGGREGATES, ...QUANTILES }
-/** Of a statement: each takes its own time once all values are there. */
-const MAX_QUANTILES = 16
 const MAX_LIMIT = 2n ** 52n
 
 /** @param tree with values in the places of its parameters. @returns undefined for a statement of DuckDB's. */
@@ -83,13 +71,13 @@ function columnsByName(measurement: SqlMeasurement): Map<string, SourceColumn> {
 const STAR = new Set(['class', 'type', 'query_location'])
 const REF = new Set(['class', 'type', 'alias', 'column_names', 'query_location'])
 
-export class Recogniser {
+export class Recogniser implements ColumnNames {
   protected readonly tree: Node
   protected readonly measurement: SqlMeasurement
   protected readonly source: Source
   protected readonly items: readonly Node[]
   private readonly keys: KeyPlan[] = []
-  private readonly aggregates: AggregatePlan[] = []
+  private readonly aggregates = new AggregateList(this)
   private readonly expressions: Expression[] = []
 
   constructor(tree: Node, measurement: SqlMeasurement) {
@@ -111,7 +99,7 @@ export class Recogniser {
     const outputs = this.outputs(now)
     const having = outputs === undefined ? undefined : this.having(now)
     const modifiers = having === undefined ? undefined : this.modifiers(now)
-    if (outputs === undefined || having === undefined || modifiers === undefined || this.aggregates.every(({ type }) => type === 'time')) return undefined
+    if (outputs === undefined || having === undefined || modifiers === undefined || this.aggregates.plans.every(({ type }) => type === 'time')) return undefined
     const grouped = tree.aggregate_handling === 'FORCE_AGGREGATES' ? this.keys.length > 0 : tree.group_sets !== undefined
     const { time, tags } = source
     return {
@@ -122,7 +110,8 @@ export class Recogniser {
       ...where,
       grouped,
       keys: this.keys,
-      aggregates: this.aggregates,
+      aggregates: this.aggregates.plans,
+      conditions: this.aggregates.conditions,
       expressions: this.expressions,
       having,
       outputs,
@@ -130,7 +119,7 @@ export class Recogniser {
     }
   }
 
-  private rows(where: Pick<ScanPlan, 'filters' | 'tagFilters'>): RowsPlan | undefined {
+  private rows(where: Conditions): RowsPlan | undefined {
     if (this.tree.aggregate_handling !== 'STANDARD_HANDLING') return undefined
     const outputs: ColumnPlan[] = []
     for (const item of this.items) {
@@ -157,23 +146,16 @@ export class Recogniser {
     return column === undefined ? undefined : columnPlan(column, undefined)
   }
 
-  protected conditions(now: bigint): Pick<ScanPlan, 'filters' | 'tagFilters'> | undefined {
+  protected conditions(now: bigint): Conditions | undefined {
     const scope = newScope(undefined)
     scope.sources.push(this.source)
     scope.aliases = new Set(this.items.flatMap(({ alias }) => (alias === undefined ? [] : [foldName(String(alias))])))
     const all = conjuncts(this.tree.where_clause)
     const settled = prune({ kind: 'source', source: this.source }, all, scope, now)
-    const filters: FilterPlan[] = []
-    const tagFilters: TagFilter[] = []
-    for (const condition of all) {
-      if (settled.has(condition)) continue
-      const filter = comparedOf(condition, (node) => this.field(node)?.name)
-      const tagFilter = filter === undefined ? tagFilterOf(condition, (node) => this.tag(node)) : undefined
-      if (filter !== undefined) filters.push(...filter.map(({ of: field, ...how }) => ({ field, ...how })))
-      else if (tagFilter !== undefined) tagFilters.push(tagFilter)
-      else return undefined
-    }
-    return { filters, tagFilters }
+    return conditionsOf(
+      all.filter((condition) => !settled.has(condition)),
+      this,
+    )
   }
 
   /** Conditions on numbers of the groups. */
@@ -186,7 +168,7 @@ export class Recogniser {
     if (this.shadows(node)) return undefined
     const value = this.value(this.meant(node, true), now)
     if (value === undefined || 'key' in value) return undefined
-    return 'aggregate' in value && this.aggregates[value.aggregate].type === 'time' ? undefined : value
+    return 'aggregate' in value && this.aggregates.plans[value.aggregate].type === 'time' ? undefined : value
   }
 
   /** Fills in the keys. */
@@ -243,7 +225,7 @@ export class Recogniser {
     if (node === undefined) return undefined
     const key = this.keyNumber(node, now, false)
     if (key !== undefined) return { key }
-    const aggregate = this.aggregate(node)
+    const aggregate = this.aggregates.numberOf(node)
     if (aggregate !== undefined) return { aggregate }
     const expression = this.expression(node)
     return expression === undefined ? undefined : { expression }
@@ -251,8 +233,8 @@ export class Recogniser {
 
   private expression(node: Node): number | undefined {
     const expression = expressionOf(node, (each) => {
-      const aggregate = this.aggregate(each)
-      return aggregate === undefined ? undefined : [aggregate, this.aggregates[aggregate]]
+      const aggregate = this.aggregates.numberOf(each)
+      return aggregate === undefined ? undefined : [aggregate, this.aggregates.plans[aggregate]]
     })
     if (expression === undefined) return undefined
     const found = this.expressions.findIndex((each) => JSON.stringify(each) === JSON.stringify(expression))
@@ -270,52 +252,6 @@ export class Recogniser {
     // Two widths at once would need more than a number for a row's bucket.
     if (key.kind === 'bucket' && this.keys.some(({ kind }) => kind === 'bucket')) return undefined
     return this.keys.push(key) - 1
-  }
-
-  private aggregate(node: Node): number | undefined {
-    if (node.class !== 'FUNCTION' || !only(node, CALL)) return undefined
-    if (Object.hasOwn(QUANTILES, String(node.function_name))) return this.quantile(node)
-    if (node.order_bys?.orders !== undefined) return undefined
-    const children = (node.children ?? []) as Node[]
-    if (node.function_name === 'count_star' && children.length === 0) return this.aggregateNumber({ kind: 'rows', field: undefined, type: undefined })
-    const kind = isCall(node, AGGREGATES) ? AGGREGATES[node.function_name] : undefined
-    if (children.length === 1 && (kind === 'min' || kind === 'max') && this.column(children[0])?.role === 'time')
-      return this.aggregateNumber({ kind, field: undefined, type: 'time' })
-    if (children.length === 2 && isCall(node, BY_TIME) && this.column(children[1])?.role === 'time')
-      return this.ofField(BY_TIME[node.function_name], children[0])
-    return kind === undefined || children.length !== 1 ? undefined : this.ofField(kind, children[0])
-  }
-
-  /** Also as `percentile_cont(0.9) WITHIN GROUP (ORDER BY x)`, which the parser makes a call whose order is that of x. */
-  private quantile({ function_name: name, children, order_bys: order }: Node): number | undefined {
-    const [first, ...more] = (children ?? []) as Node[]
-    const orders = order?.orders as Node[] | undefined
-    if (first === undefined) return undefined
-    if (name === 'median') return more.length === 0 && orders === undefined ? this.quantileOf(first, 0.5) : undefined
-    if (name === 'approx_quantile')
-      return orders === undefined && this.field(first)?.type === 'float64' && more.length === 1 ? this.quantileOf(first, exactNumber(more[0])) : undefined
-    if (orders === undefined) return more.length === 1 ? this.quantileOf(first, exactNumber(more[0])) : undefined
-    const [{ type, null_order: nulls, expression }, ...others] = orders
-    const ascends = (type === 'ASCENDING' || type === 'ORDER_DEFAULT') && nulls === 'ORDER_DEFAULT'
-    return ascends && more.length === 0 && others.length === 0 ? this.quantileOf(expression, exactNumber(first)) : undefined
-  }
-
-  private quantileOf(node: Node, fraction: number | undefined): number | undefined {
-    if (fraction === undefined || !(fraction >= 0 && fraction <= 1)) return undefined
-    if (this.aggregates.filter(({ kind }) => kind === 'quantile').length === MAX_QUANTILES) return undefined
-    return this.ofField('quantile', node, fraction)
-  }
-
-  private ofField(kind: AggregateKind, node: Node, fraction?: number): number | undefined {
-    const field = this.field(node)
-    return field === undefined ? undefined : this.aggregateNumber({ kind, field: field.name, type: field.type, ...(fraction !== undefined && { fraction }) })
-  }
-
-  private aggregateNumber(plan: AggregatePlan): number {
-    const found = this.aggregates.findIndex(
-      ({ kind, field, type, fraction }) => kind === plan.kind && field === plan.field && type === plan.type && fraction === plan.fraction,
-    )
-    return found >= 0 ? found : this.aggregates.push(plan) - 1
   }
 
   /** Of the groups. */
@@ -349,6 +285,7 @@ export class Recogniser {
   /** What DuckDB calls the column. */
   protected nameOf(item: Node): string | undefined {
     if (item.alias !== undefined) return String(item.alias)
+    if (item.filter !== undefined) return undefined
     const column = this.column(item)
     if (column !== undefined) return column.name
     if (item.function_name === 'count_star') return 'count_star()'
@@ -356,19 +293,19 @@ export class Recogniser {
     return isCall(item, CALLS) || isCall(item, BY_TIME) ? callName(item) : bucketName(item)
   }
 
-  protected tag(node: Node): string | undefined {
+  tag(node: Node): string | undefined {
     const column = this.column(node)
     return column?.role === 'tag' ? column.name : undefined
   }
 
-  private field(node: Node): { name: string; type: NumberType } | undefined {
+  field(node: Node): { name: string; type: NumberType } | undefined {
     const column = this.column(node)
     const type = column?.role === 'field' ? numberType(column) : undefined
     return column === undefined || type === undefined ? undefined : { name: column.name, type }
   }
 
   /** The column a reference means, in the spelling of its declaration. */
-  protected column(node: Node): SqlMeasurementColumn | undefined {
+  column(node: Node): SqlMeasurementColumn | undefined {
     if (node.class !== 'COLUMN_REF' || !only(node, REF)) return undefined
     const names = node.column_names as string[]
     if (names.length > 2 || (names.length === 2 && foldName(names[0]) !== this.source.alias)) return undefined
@@ -380,7 +317,7 @@ export class Recogniser {
 
 /** What DuckDB calls a call with columns as its arguments; undefined where that is not certain. @param before of the first argument. */
 export function callName({ function_name: name, children }: Node, before = ''): string | undefined {
-  const columns = (children as Node[]).map(({ column_names: parts }) => (parts.length === 1 ? String(parts[0]) : undefined))
+  const columns = (children as Node[]).map(({ column_names: parts }) => (parts?.length === 1 ? String(parts[0]) : undefined))
   const plain = columns.every((column) => column !== undefined && quotedIfNeeded(column) === column)
   return plain ? `${name}(${before}${columns.join(', ')})` : undefined
 }
@@ -404,10 +341,6 @@ function columnPlan(column: SqlMeasurementColumn, alias: unknown): ColumnPlan | 
 
 function numberType({ type }: SqlMeasurementColumn): NumberType | undefined {
   return type === 'float64' || type === 'int64' || type === 'uint64' ? type : undefined
-}
-
-function isCall(node: Node, names: Record<string, unknown>): boolean {
-  return node.class === 'FUNCTION' && (node.function_name === 'count_star' || Object.hasOwn(names, String(node.function_name)))
 }
 
 export function count(node: Node | undefined, absent: number): number | undefined {

@@ -24,7 +24,7 @@ function aggregateName({ kind, type }: AggregatePlan): string {
   if (kind === 'rows' || kind === 'count') return 'Int64'
   if (type === 'time') return 'Timestamp(ns)'
   if (type === undefined || type === 'float64' || isDouble(kind)) return 'Float64'
-  return kind === 'sum' ? 'decimal(38, 0)' : NUMBER_NAMES[type]
+  return kind === 'sum' || type === 'ones' ? 'decimal(38, 0)' : NUMBER_NAMES[type]
 }
 
 const isDouble = (kind: AggregateKind): boolean => kind === 'avg' || kind === 'quantile' || isDeviation(kind)
@@ -118,5 +118,5 @@ function valuesOf(kind: AggregateKind, type: AggregatePlan['type'], numbers: Flo
   if (kind === 'rows' || kind === 'count') return integerValues('int64', numbers)
   if (type === 'time') return nanosecondValues(numbers)
   if (type === undefined || type === 'float64' || isDouble(kind)) return numbers
-  return kind === 'sum' ? Array.from(numbers, BigInt) : integerValues(type, numbers)
+  return kind === 'sum' || type === 'ones' ? Array.from(numbers, BigInt) : integerValues(type, numbers)
 }

@@ -24,8 +24,8 @@ export class RowFilters {
   private spare = new IntList(1024)
 
   /** @param fields those that are asked for. */
-  constructor(plan: ScanPlan, fields: readonly string[]) {
-    this.filters = plan.filters.map((filter) => ({ filter, field: fields.indexOf(filter.field), integer: isInteger(plan, filter.field) }))
+  constructor(filters: readonly FilterPlan[], plan: Pick<ScanPlan, 'measurement'>, fields: readonly string[]) {
+    this.filters = filters.map((filter) => ({ filter, field: fields.indexOf(filter.field), integer: isInteger(plan, filter.field) }))
   }
 
   /** @param runs used again by the next call, as what comes out. @param counts whether the last filter is left to the caller. */

@@ -7,7 +7,7 @@ import type { LaneBlock } from './host.ts'
 const NO_TIMES = new Float64Array(0)
 
 /** The runs of a block by cell; a run that several buckets have is cut. @param joined runs of a cell that follow each other may be one: times do not ascend within it. */
-export function cellRuns(block: LaneBlock, { groupOf, buckets }: Grouping, joined: boolean, out: IntList): void {
+export function cellRuns(block: LaneBlock, { groupOf, buckets }: Pick<Grouping, 'groupOf' | 'buckets'>, joined: boolean, out: IntList): void {
   const { runs } = block
   out.length = 0
   out.room(runs.length)

@@ -43,7 +43,7 @@ export async function selectRows(plan: RowsPlan, rows: LaneRows, textBytes: bool
 async function find(plan: RowsPlan, rows: LaneRows, fields: readonly string[]): Promise<Found | undefined> {
   const groupOf = seriesOf(plan, rows)
   if (groupOf === undefined) return undefined
-  const filters = new RowFilters(plan, fields)
+  const filters = new RowFilters(plan.filters, plan, fields)
   const integers = fields.flatMap((field, i) => (isInteger(plan, field) ? i : []))
   const enough = plan.order.length === 0 ? plan.offset + plan.limit : Number.POSITIVE_INFINITY
   const max = MAX_VALUES / (fields.length + 2)

@@ -1,0 +1,136 @@
+/** Aggregates over some of the rows, from samples: what DuckDB answers is what they are compared with. */
+import t, { type Test } from 'tap'
+import { EngineReader } from '../read/reader.ts'
+import { TestDatabase } from '../testing/engine-state.ts'
+
+const MINUTE = 60_000_000_000n
+const START = 1_700_000_040_000_000_000n
+
+/** Ten rows of two hosts in two regions, a minute apart; one has no finite x. */
+async function openReader(t: Test): Promise<EngineReader> {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const m = db.measurement('m', { x: 'float64', y: 'float64', n: 'int64', u: 'uint64', s: 'string' })
+  db.write(
+    m,
+    Array.from({ length: 10 }, (_, i) => ({
+      tags: { host: 'abc'[i % 3], region: i % 2 === 0 ? 'eu' : 'us' },
+      time: START + BigInt(i) * MINUTE,
+      fields: { x: i === 7 ? Number.NaN : i * 1.5, y: 10 - i, n: BigInt(i - 5), u: BigInt(i), s: 'text' },
+    })),
+  )
+  const reader = await EngineReader.open(await db.context())
+  t.teardown(() => reader.close())
+  return reader
+}
+
+interface Answer {
+  columns: readonly { name: string; type: string }[]
+  rows: unknown[][]
+}
+
+async function answer(reader: EngineReader, query: string): Promise<Answer> {
+  const cursor = await reader.sql({ namespace: 'default', query })
+  const rows: unknown[][] = []
+  for await (const { rows: count, columns } of cursor)
+    for (let i = 0; i < count; i++) rows.push(columns.map(({ values, validity }) => (validity?.[i] === 0 ? null : values[i])))
+  return { columns: cursor.columns, rows }
+}
+
+async function path(reader: EngineReader, query: string): Promise<string> {
+  return String((await answer(reader, `EXPLAIN ${query}`)).rows.at(-1)?.[1]).replace(/[:.].*/, '')
+}
+
+/** The one row of a statement, which samples answer as DuckDB does. */
+async function fromSamples(t: Test, reader: EngineReader, items: string, rest = ''): Promise<unknown[][]> {
+  const query = `SELECT ${items} FROM m${rest}`
+  t.equal(await path(reader, query), 'Samples', query)
+  const found = await answer(reader, query)
+  t.same(found, await answer(reader, query.replace('FROM m', 'FROM m WHERE 1 = 1')), query)
+  return found.rows
+}
+
+t.test('FILTER and CASE take the rows that satisfy conditions on tags and fields', async (t) => {
+  const reader = await openReader(t)
+  for (const [items, row] of [
+    ['count(*) FILTER (WHERE x > 5) AS a, count(x) FILTER (WHERE u > 5) AS b, count(*) AS c', [5n, 3n, 10n]],
+    ["avg(y) FILTER (WHERE host = 'a') AS a, sum(n) FILTER (WHERE host IN ('a', 'b') AND n < 0) AS b", [5.5, -12n]],
+    ["max(x) FILTER (WHERE region <> 'eu') AS a, min(x) FILTER (WHERE host LIKE '_' AND y BETWEEN 2 AND 4.5) AS b", [13.5, 9]],
+    ['count(*) FILTER (WHERE x IS NOT NULL) AS a, count(*) FILTER (WHERE u IS NOT NULL) AS b', [9n, 10n]],
+    ['sum(x) FILTER (WHERE x > 100) AS a, count(x) FILTER (WHERE x > 100) AS b, avg(x) FILTER (WHERE x > 100) AS c', [null, 0n, null]],
+    ['first(u, _time) FILTER (WHERE x > 5) AS a, last(u, _time) FILTER (WHERE y > 5) AS b, max(u) AS c', [4n, 4n, 9n]],
+    ['min(_time) FILTER (WHERE x > 5) AS a, max(_time) FILTER (WHERE x > 100) AS b, count(*) AS c', [START + 4n * MINUTE, null, 10n]],
+    ['median(x) FILTER (WHERE n > 0) AS a, var_pop(x) FILTER (WHERE n > 2) AS b', [12, 0.5625]],
+    ['sum(CASE WHEN x > 5 THEN 1 ELSE 0 END) AS a, sum(CASE WHEN x > 50 THEN 1 ELSE 0 END) AS b, sum(CASE WHEN x > 50 THEN 1 END) AS c', [5n, 0n, null]],
+    ['avg(CASE WHEN x > 5 THEN 1 ELSE 0 END) AS a, count(CASE WHEN x > 5 THEN 1 END) AS b, count(CASE WHEN x > 5 THEN x END) AS c', [0.5, 5n, 5n]],
+    [
+      "sum(CASE WHEN host = 'a' THEN u ELSE 0 END) AS a, avg(CASE WHEN host = 'a' THEN y ELSE 0 END) AS b, max(CASE WHEN n < 0 THEN n END) AS c",
+      [18n, 2.2, -1n],
+    ],
+    ['sum(CASE WHEN x > 5 THEN 1 ELSE 0 END) / count(*) AS a, avg(CASE WHEN n > 0 THEN n END) FILTER (WHERE x > 9) AS b', [0.5, 3.5]],
+  ] as const)
+    t.same(await fromSamples(t, reader, items), [row], items)
+  // What is null by its value in all rows that are taken is not 0, unless there are others.
+  const rest = ' GROUP BY t ORDER BY t'
+  const none = await fromSamples(t, reader, "time_bucket('1m', _time) AS t, sum(CASE WHEN u = 7 THEN x ELSE 0 END) AS a", rest)
+  t.same(
+    none.map(([, sum]) => sum),
+    [0, 0, 0, 0, 0, 0, 0, null, 0, 0],
+  )
+  const groups = await fromSamples(
+    t,
+    reader,
+    'host, count(*) FILTER (WHERE x > 5) AS a',
+    ' GROUP BY host HAVING max(x) FILTER (WHERE n < 1) > 5 ORDER BY a DESC, 1',
+  )
+  t.same(groups, [
+    ['c', 2n],
+    ['b', 1n],
+  ])
+  t.same(await fromSamples(t, reader, 'count(*) FILTER (WHERE x > 5) AS a', ' GROUP BY host HAVING a > 1 ORDER BY a LIMIT 1'), [[2n]])
+})
+
+t.test('conditions that are not known to mean the same, and very many, are left to DuckDB', async (t) => {
+  const reader = await openReader(t)
+  for (const item of [
+    'count(*) FILTER (WHERE x > 5)',
+    "count(*) FILTER (WHERE _time > '2020-01-01') AS a",
+    "count(*) FILTER (WHERE host > 'a') AS a",
+    'count(*) FILTER (WHERE host IS NULL) AS a',
+    "count(*) FILTER (WHERE host = '') AS a",
+    "count(*) FILTER (WHERE s = 'text') AS a",
+    'count(*) FILTER (WHERE x > y) AS a',
+    'count(DISTINCT x) FILTER (WHERE x > 5) AS a',
+    'sum(CASE WHEN x > 5 THEN 1 ELSE 0 END)',
+    'sum(CASE WHEN x > 5 THEN 1 WHEN x > 3 THEN 0 END) AS a',
+    'sum(CASE WHEN x > 5 THEN 2 ELSE 0 END) AS a',
+    'sum(CASE WHEN x > 5 THEN 1.0 ELSE 0 END) AS a',
+    'sum(CASE WHEN x > 5 THEN 1 ELSE 1 END) AS a',
+    'sum(CASE WHEN x > 5 THEN 1 ELSE 0 END) FILTER (WHERE y > 3) AS a',
+    'min(CASE WHEN x > 5 THEN x ELSE 0 END) AS a',
+    'count(CASE WHEN x > 5 THEN NULL END) AS a',
+    'count(CASE WHEN x > 5 THEN 1 ELSE 0 END) AS a',
+  ])
+    t.equal(await path(reader, `SELECT ${item} FROM m`), 'DuckDB', item)
+  const sets = (n: number): string => Array.from({ length: n }, (_, i) => `sum(x) FILTER (WHERE y > ${i}) AS a${i}`).join(', ')
+  const aggregates = (n: number): string => Array.from({ length: n }, (_, i) => `sum(x) FILTER (WHERE y > ${i % 13} AND u > ${i % 3}) AS a${i}`).join(', ')
+  t.equal(await path(reader, `SELECT ${sets(16)} FROM m`), 'Samples')
+  t.equal(await path(reader, `SELECT ${sets(17)} FROM m`), 'DuckDB')
+  t.equal(await path(reader, `SELECT ${aggregates(200)} FROM m`), 'DuckDB')
+  await fromSamples(t, reader, sets(16))
+})
+
+t.test("a condition on values that a row lacks, or that doubles do not hold, is DuckDB's", async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const m = db.measurement('m', { x: 'float64', n: 'int64', late: 'float64' })
+  db.write(m, [
+    { tags: { host: 'a' }, time: START, fields: { x: 1, n: 2n ** 53n + 1n } },
+    { tags: { host: 'a' }, time: START + MINUTE, fields: { x: 2, n: 5n, late: 3 } },
+  ])
+  const reader = await EngineReader.open(await db.context())
+  t.teardown(() => reader.close())
+  t.same((await answer(reader, 'SELECT count(*) AS a, count(*) FILTER (WHERE late > 1) AS b FROM m')).rows, [[2n, 1n]])
+  t.same((await answer(reader, `SELECT count(*) FILTER (WHERE n > ${2n ** 53n}) AS a FROM m`)).rows, [[1n]])
+  t.same((await answer(reader, 'SELECT sum(n) FILTER (WHERE x < 2) AS a FROM m')).rows, [[2n ** 53n + 1n]])
+})
