@@ -90,6 +90,39 @@ t.test('FILTER and CASE take the rows that satisfy conditions on tags and fields
   t.same(await fromSamples(t, reader, 'count(*) FILTER (WHERE x > 5) AS a', ' GROUP BY host HAVING a > 1 ORDER BY a LIMIT 1'), [[2n]])
 })
 
+t.test('values of tags are counted by groups, those that rows have', async (t) => {
+  const reader = await openReader(t)
+  t.same(await fromSamples(t, reader, 'count(DISTINCT host), count(*)'), [[3n, 10n]])
+  t.same(await fromSamples(t, reader, "count(DISTINCT host) FILTER (WHERE x > 12) AS a, count(DISTINCT host) FILTER (WHERE host <> 'a') AS b"), [[1n, 2n]])
+  t.same(await fromSamples(t, reader, 'region, count(DISTINCT host) AS c', ' GROUP BY region HAVING c > 2 ORDER BY c, region DESC'), [
+    ['us', 3n],
+    ['eu', 3n],
+  ])
+  const buckets = await fromSamples(
+    t,
+    reader,
+    "time_bucket('4m', _time) AS t, count(DISTINCT host) AS h, count(DISTINCT region) AS r",
+    ' GROUP BY t ORDER BY t',
+  )
+  t.same(
+    buckets.map(([, hosts, regions]) => [hosts, regions]),
+    [
+      [2n, 2n],
+      [3n, 2n],
+      [3n, 2n],
+    ],
+  )
+  t.same(
+    await fromSamples(t, reader, 'host, count(DISTINCT host) AS c, round(count(DISTINCT region) / avg(u), 1) AS q', ' GROUP BY host ORDER BY host LIMIT 1'),
+    [['a', 1n, 0.4]],
+  )
+  for (const item of ['count(DISTINCT u), count(*)', 'count(DISTINCT s), count(*)', 'max(DISTINCT u), count(*)', 'sum(DISTINCT u), count(*)'])
+    t.equal(await path(reader, `SELECT ${item} FROM m`), 'DuckDB', item)
+  const many = (n: number): string => Array.from({ length: n }, (_, i) => `count(DISTINCT host) FILTER (WHERE y > ${i}) AS a${i}`).join(', ')
+  t.equal(await path(reader, `SELECT ${many(8)} FROM m`), 'Samples')
+  t.equal(await path(reader, `SELECT ${many(9)} FROM m`), 'DuckDB')
+})
+
 t.test('conditions that are not known to mean the same, and very many, are left to DuckDB', async (t) => {
   const reader = await openReader(t)
   for (const item of [

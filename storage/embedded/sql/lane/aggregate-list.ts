@@ -19,7 +19,9 @@ const MAX_QUANTILES = 16
 /** Conditions, and aggregates over rows that satisfy them: each has its rows found in every block, in one turn of the thread. */
 const MAX_CONDITIONS = 16
 const MAX_CONDITIONED = 64
-const FILTERED = new Set([...CALL, 'filter'])
+/** Values of tags that are counted: groups are divided by each, in one turn. */
+const MAX_DISTINCT = 8
+const FILTERED = new Set([...CALL, 'filter', 'distinct'])
 const CASE = new Set(['class', 'type', 'alias', 'case_checks', 'else_expr', 'query_location'])
 const CHECK = new Set(['when_expr', 'then_expr'])
 
@@ -41,6 +43,7 @@ export class AggregateList {
     if (node.class !== 'FUNCTION' || !only(node, FILTERED)) return undefined
     const rows = this.rowsOf(node.filter, {})
     if (rows === undefined) return undefined
+    if (node.distinct === true) return this.distinct(node, rows)
     if (Object.hasOwn(QUANTILES, String(node.function_name))) return this.quantile(node, rows)
     if (node.order_bys?.orders !== undefined) return undefined
     const children = (node.children ?? []) as Node[]
@@ -52,6 +55,15 @@ export class AggregateList {
       return this.ofField(BY_TIME[node.function_name], children[0], rows)
     if (kind === undefined || children.length !== 1) return undefined
     return children[0].class === 'CASE' ? this.ofCase(kind, children[0], rows) : this.ofField(kind, children[0], rows)
+  }
+
+  /** `count(DISTINCT tag)` */
+  private distinct({ function_name: name, children, order_bys: order }: Node, rows: Rows): number | undefined {
+    const [of, ...more] = (children ?? []) as Node[]
+    if (name !== 'count' || of === undefined || more.length > 0 || order?.orders !== undefined) return undefined
+    const tag = this.columns.tag(of)
+    if (tag === undefined || this.plans.filter(({ kind }) => kind === 'distinct').length === MAX_DISTINCT) return undefined
+    return this.add({ kind: 'distinct', field: undefined, type: undefined, tag, ...rows })
   }
 
   /** `CASE WHEN conditions THEN x END`, or `ELSE 0`. */

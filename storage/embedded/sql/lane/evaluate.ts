@@ -4,10 +4,11 @@
  */
 import { Turn } from 'svcdb/lib/event-loop'
 import { areFinite, type Cells, cellsOf } from './accumulate.ts'
+import { countDistinct } from './distinct.ts'
 import { expressionValues } from './expressions.ts'
 import { type Grouping, groupingOf } from './groups.ts'
 import type { LaneBlock, LaneRows } from './host.ts'
-import type { GroupsPlan } from './plan.ts'
+import type { AggregatePlan, GroupsPlan } from './plan.ts'
 import { RowAggregates } from './row-aggregates.ts'
 import { BlockZones } from './zones.ts'
 
@@ -20,6 +21,7 @@ export interface Evaluated {
   expressions: readonly Float64Array[]
 }
 
+const ROWS: AggregatePlan = { kind: 'rows', field: undefined, type: undefined }
 const NO_SPAN: readonly [number, number] = [0, 0]
 
 /** Undefined where samples do not tell all that the statement asks for: it is DuckDB's then. @param room bytes of values that all statements of this thread may collect. */
@@ -27,7 +29,7 @@ export async function evaluate(plan: GroupsPlan, rows: LaneRows, room: number, s
   const grouping = groupingOf(plan, rows, rows.span() ?? NO_SPAN)
   if (grouping === undefined) return undefined
   const cellCount = grouping.groups * grouping.buckets.count
-  const presence: Cells = cellsOf({ kind: 'rows', field: undefined, type: undefined }, cellCount)
+  const presence: Cells = cellsOf(ROWS, cellCount)
   const cells = plan.aggregates.map((plan) => (plan.kind === 'rows' && plan.where === undefined ? presence : cellsOf(plan, cellCount)))
   const fields = fieldsOf(plan)
   if (fields.length === 0) {
@@ -63,10 +65,12 @@ class Work {
   private readonly all: RowAggregates
   private readonly some: readonly RowAggregates[]
   private readonly presence: Cells
+  /** Of values of tags: rows by finer groups, and what becomes of them. */
+  private readonly distinct: readonly { rows: RowAggregates; count(): void }[]
 
   constructor(plan: GroupsPlan, fields: readonly string[], grouping: Grouping, cells: readonly Cells[], presence: Cells, room: number) {
     const { filters, aggregates } = plan
-    const of = (where: number | undefined): Cells[] => cells.filter((each, i) => aggregates[i].where === where && each !== presence)
+    const of = (where: number | undefined): Cells[] => cells.filter((each, i) => aggregates[i].where === where && each !== presence && each.kind !== 'distinct')
     const context = { plan, fields, room, zones: new BlockZones() }
     const { groupOf, buckets, conditioned } = grouping
     this.presence = presence
@@ -78,6 +82,16 @@ class Work {
       if (series !== undefined) return new RowAggregates(own, [...filters, ...each.filters], filters, { groupOf: series, buckets }, context)
       return new RowAggregates(own, each.filters, filters, undefined, context)
     })
+    this.distinct = grouping.finer.flatMap((finer, i) => {
+      const { where } = aggregates[i]
+      if (finer === undefined) return []
+      const rows = cellsOf(ROWS, finer.parents.length * buckets.count)
+      const all = where === undefined ? filters : [...filters, ...plan.conditions[where].filters]
+      return {
+        rows: new RowAggregates([rows], all, [], { groupOf: finer.groupOf, buckets }, context),
+        count: () => countDistinct(cells[i], finer, rows.values, buckets.count),
+      }
+    })
     this.all = new RowAggregates([presence, ...of(undefined)], filters, [], { groupOf, buckets }, context)
   }
 
@@ -85,16 +99,18 @@ class Work {
   add(block: LaneBlock): boolean {
     const needed = this.some.some(({ grouping }) => grouping === undefined)
     const runs = this.all.add(block, undefined, needed)
-    return runs !== undefined && this.some.every((each) => each.add(block, runs, false) !== undefined)
+    if (runs === undefined || !this.some.every((each) => each.add(block, runs, false) !== undefined)) return false
+    return this.distinct.every(({ rows }) => rows.add(block, undefined, false) !== undefined)
   }
 
   /** Doubles hold all integers, and there was room for all values that are collected. */
   isExact(): boolean {
-    return this.all.isExact() && this.some.every((each) => each.isExact())
+    return [this.all, ...this.some, ...this.distinct.map(({ rows }) => rows)].every((each) => each.isExact())
   }
 
   async finish(turn: Turn): Promise<void> {
     for (const each of [this.all, ...this.some]) await each.finish(turn, this.presence.values)
+    for (const { count } of this.distinct) count()
   }
 
   release(): void {

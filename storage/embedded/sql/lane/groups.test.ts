@@ -58,3 +58,28 @@ t.test('groups of more numbers than are taken, arithmetic among them, are left t
   t.equal(grouped({ aggregates: [{ kind: 'first' }, { kind: 'last' }] }), undefined)
   t.end()
 })
+
+t.test('groups divided by very many values of tags, and very often, are left to DuckDB', (t) => {
+  const texts = Array.from({ length: 100_000 }, (_, i) => `a${i}`)
+  const rows = { series: texts.length, tag: () => ({ codes: Int32Array.from(texts.keys()), texts }) } as unknown as LaneRows
+  const grouped = (tags: number, milliseconds: number) =>
+    groupingOf(
+      {
+        keys: [{ kind: 'bucket', step: 1, anchor: 0 }],
+        aggregates: Array.from({ length: tags }, () => ({ kind: 'distinct', tag: 'host' })),
+        conditions: [],
+        expressions: [],
+        having: [],
+        order: [],
+        tagFilters: [],
+      } as unknown as GroupsPlan,
+      rows,
+      [0, milliseconds - 1],
+    )
+  t.equal(grouped(1, 1)?.finer[0]?.parents.length, 100_000)
+  t.ok(grouped(1, 40))
+  t.equal(grouped(1, 42), undefined, 'more cells than are taken')
+  t.ok(grouped(8, 1))
+  t.equal(grouped(11, 1), undefined, 'they would take long')
+  t.end()
+})

@@ -10,6 +10,8 @@ import type { Conditions, GroupsPlan, KeyPlan } from './plan.ts'
 const MAX_CELLS = 1 << 22
 /** Letters that patterns are compared with, all together: some 100 ms. */
 const MAX_STEPS = 1 << 26
+/** Dividing groups, in steps for each series. */
+const DIVIDED_STEPS = 64
 /** Looking for a text among others, in steps of a pattern. */
 const LISTED_STEPS = 8
 /** No time has an earlier millisecond: a bucket that begins before is DuckDB's to refuse. */
@@ -28,11 +30,20 @@ export interface Buckets {
   count: number
 }
 
+/** Groups divided by the values of a tag; series without it, or that are left out, have none. */
+export interface FinerGroups {
+  groupOf: Int32Array
+  /** Of each the group that it is a part of. */
+  parents: Int32Array
+}
+
 export interface Grouping {
   /** Of each series, by position; -1: left out. */
   groupOf: Int32Array
   /** The same under each of the plan's conditions that has some on tags. */
   conditioned: readonly (Int32Array | undefined)[]
+  /** By the number of the aggregate; undefined for those that count no values of a tag. */
+  finer: readonly (FinerGroups | undefined)[]
   groups: number
   /** By the number of the key; undefined for the bucket. */
   tags: readonly (GroupTag | undefined)[]
@@ -58,7 +69,22 @@ export function groupingOf(plan: GroupsPlan, rows: LaneRows, [low, high]: readon
   if (buckets === undefined || groups * buckets.count * (numbersOf(plan) + 1) > MAX_CELLS) return undefined
   const tags = found.map((each) => (each === undefined ? undefined : { codes: members.map((series) => each.codes[series]), texts: each.texts }))
   const conditioned = taken.map((each) => (each instanceof Int32Array ? each.map((out, series) => (out < 0 ? out : groupOf[series])) : undefined))
-  return { groupOf, conditioned, groups, tags, buckets }
+  const finer: (FinerGroups | undefined)[] = []
+  let more = 0
+  for (const { tag, where } of plan.aggregates) {
+    if (tag !== undefined && (steps.left -= groupOf.length * DIVIDED_STEPS) < 0) return undefined
+    const of = tag === undefined ? undefined : finerGroups((where === undefined ? undefined : conditioned[where]) ?? groupOf, rows.tag(tag), groups)
+    more += of?.parents.length ?? 0
+    finer.push(of)
+  }
+  if ((groups * (numbersOf(plan) + 1) + more) * buckets.count > MAX_CELLS) return undefined
+  return { groupOf, conditioned, finer, groups, tags, buckets }
+}
+
+function finerGroups(groups: Int32Array, { codes, texts }: ReturnType<LaneRows['tag']>, count: number): FinerGroups {
+  const groupOf = groups.map((group, series) => (codes[series] < 0 ? -1 : group))
+  const members = splitBy(groupOf, codes, texts.length, count)
+  return { groupOf, parents: members.map((series) => groups[series]) }
 }
 
 /** Numbers that are kept of a group, or computed; what compares them takes half of that. */

@@ -2,9 +2,9 @@
 import type { Node } from '../ast.ts'
 import type { SqlMeasurement, SqlMeasurementColumn, TagHint } from '../host.ts'
 
-/** Of a field, or of the rows and their times; what is not finite, or absent, is no value. `first` and `last` are by the time, a quantile lies between values. */
+/** Of a field, or of the rows and their times; what is not finite, or absent, is no value. `distinct` counts the values of a tag, `first` and `last` are by the time, a quantile lies between values. */
 export type AggregateKind =
-  | ('rows' | 'count' | 'sum' | 'avg' | 'min' | 'max' | 'first' | 'last')
+  | ('rows' | 'distinct' | 'count' | 'sum' | 'avg' | 'min' | 'max' | 'first' | 'last')
   | ('quantile' | 'stddev_samp' | 'stddev_pop' | 'var_samp' | 'var_pop')
 
 /** Types of fields that statements of the lane read. */
@@ -12,10 +12,12 @@ export type NumberType = 'float64' | 'int64' | 'uint64'
 
 export interface AggregatePlan {
   kind: AggregateKind
-  /** The field's name in SQL; undefined of `rows`, and of times. */
+  /** The field's name in SQL; undefined of `rows`, of tags and of times. */
   field: string | undefined
-  /** What is aggregated; undefined of `rows`. `ones`: of each row that it takes 1. */
+  /** What is aggregated; undefined of `rows` and of tags. `ones`: of each row that it takes 1. */
   type: NumberType | 'time' | 'ones' | undefined
+  /** Of `distinct`: the tag's name in SQL. */
+  tag?: string
   /** It takes the rows that satisfy these conditions, by their number in the plan; undefined: all. */
   where?: number
   /** All other rows have 0, instead of none. */

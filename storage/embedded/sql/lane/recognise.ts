@@ -288,6 +288,7 @@ export class Recogniser implements ColumnNames {
     if (item.filter !== undefined) return undefined
     const column = this.column(item)
     if (column !== undefined) return column.name
+    if (item.distinct === true) return callName(item, 'DISTINCT ')
     if (item.function_name === 'count_star') return 'count_star()'
     if (item.function_name === 'quantile_cont' || item.function_name === 'approx_quantile') return quantileName(item)
     return isCall(item, CALLS) || isCall(item, BY_TIME) ? callName(item) : bucketName(item)

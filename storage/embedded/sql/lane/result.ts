@@ -21,12 +21,13 @@ export function columnsOf({ outputs, keys, aggregates }: GroupsPlan): SqlColumn[
 }
 
 function aggregateName({ kind, type }: AggregatePlan): string {
-  if (kind === 'rows' || kind === 'count') return 'Int64'
+  if (COUNTS.has(kind)) return 'Int64'
   if (type === 'time') return 'Timestamp(ns)'
   if (type === undefined || type === 'float64' || isDouble(kind)) return 'Float64'
   return kind === 'sum' || type === 'ones' ? 'decimal(38, 0)' : NUMBER_NAMES[type]
 }
 
+const COUNTS: ReadonlySet<AggregateKind> = new Set(['rows', 'count', 'distinct'])
 const isDouble = (kind: AggregateKind): boolean => kind === 'avg' || kind === 'quantile' || isDeviation(kind)
 
 export function* chunksOf(plan: GroupsPlan, evaluated: Evaluated, textBytes: boolean): Generator<SqlChunk> {
@@ -115,7 +116,7 @@ function numbers(aggregate: AggregatePlan | undefined, value: Exclude<ValueRef, 
 }
 
 function valuesOf(kind: AggregateKind, type: AggregatePlan['type'], numbers: Float64Array): SqlVector['values'] {
-  if (kind === 'rows' || kind === 'count') return integerValues('int64', numbers)
+  if (COUNTS.has(kind)) return integerValues('int64', numbers)
   if (type === 'time') return nanosecondValues(numbers)
   if (type === undefined || type === 'float64' || isDouble(kind)) return numbers
   return kind === 'sum' || type === 'ones' ? Array.from(numbers, BigInt) : integerValues(type, numbers)

@@ -118,7 +118,7 @@ export class LaneStatements {
   private aggregate(fields: readonly string[], alone = false): string {
     const { random } = this
     if (random.chance(0.15)) return this.conditional(fields)
-    const plain = this.ofAll(fields, alone)
+    const plain = random.chance(0.1) ? `count(DISTINCT ${random.pick(['host', 'region'])})` : this.ofAll(fields, alone)
     return random.chance(0.2) ? `${plain} FILTER (WHERE ${this.taken(fields)})` : plain
   }
 
@@ -199,7 +199,9 @@ export class LaneStatements {
   private strange(): string {
     return this.random.pick([
       'max(s)',
-      'count(DISTINCT host)',
+      'count(DISTINCT u_a)',
+      'max(DISTINCT host)',
+      'count(DISTINCT s)',
       "max(u_a) FILTER (WHERE s > 'a')",
       'count(s) FILTER (WHERE u_a > 3)',
       'sum(CASE WHEN u_a > 3 THEN 1 WHEN u_a > 1 THEN 0 END)',
