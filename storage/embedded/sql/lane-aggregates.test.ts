@@ -123,6 +123,39 @@ t.test('values of tags are counted by groups, those that rows have', async (t) =
   t.equal(await path(reader, `SELECT ${many(9)} FROM m`), 'DuckDB')
 })
 
+t.test('one of several conditions on fields holds, in WHERE and for aggregates', async (t) => {
+  const reader = await openReader(t)
+  const counted = async (where: string): Promise<unknown> => {
+    const query = `SELECT count(*), sum(u) FROM m WHERE ${where}`
+    t.equal(await path(reader, query), 'Samples', query)
+    const found = await answer(reader, query)
+    t.same(found, await answer(reader, `${query} AND 1 = 1`), query)
+    t.same((await fromSamples(t, reader, `count(*) FILTER (WHERE ${where}) AS a, sum(u) FILTER (WHERE ${where}) AS b`))[0], found.rows[0], query)
+    return found.rows[0][0]
+  }
+  t.equal(await counted('(x < 3 OR y < 3)'), 4n)
+  t.equal(await counted('(x < 3 OR x >= 3)'), 9n, 'a value that is none satisfies neither')
+  t.equal(await counted('(x > 100 OR y > 100)'), 0n)
+  t.equal(await counted('(x > 100 OR y < 100)'), 10n)
+  t.equal(await counted('(x BETWEEN 3 AND 6 OR n > 1 AND y > 2 OR u IN (0, 9))'), 6n)
+  t.equal(await counted("(x < 3 OR y < 3) AND n > -5 AND host <> 'b'"), 2n)
+  t.equal(await counted('(x < 3 OR y < 3) AND u IN (0, 8, 20)'), 2n)
+  t.equal(await counted('x IN (1.5, 3, 4)'), 2n)
+  t.equal(await counted('x NOT IN (1.5, 3, 4)'), 7n)
+  const rows = 'SELECT u FROM m WHERE (x < 3 OR n > 3) ORDER BY _time'
+  t.equal(await path(reader, rows), 'Samples')
+  t.same((await answer(reader, rows)).rows, [[0n], [1n], [9n]])
+  for (const where of ["(x < 3 OR host = 'a')", '(x < 3 OR y > x)', 'n IN (1, 1.5)', 'x IN (1, y)', 'x IN (1, NULL)', '(x < 3 OR x IS NULL)'])
+    t.equal(await path(reader, `SELECT count(*) FROM m WHERE ${where}`), 'DuckDB', where)
+  const many = (n: number): string => Array.from({ length: n }, (_, i) => i).join(', ')
+  t.equal(await path(reader, `SELECT count(*) FROM m WHERE x IN (${many(64)})`), 'Samples')
+  t.equal(await path(reader, `SELECT count(*) FROM m WHERE x IN (${many(65)})`), 'DuckDB')
+  t.equal(await path(reader, `SELECT count(*) FROM m WHERE x NOT IN (${many(65)})`), 'DuckDB')
+  const filtered = (n: number): string => [32, n].map((each) => `count(*) FILTER (WHERE x IN (${many(each)})) AS a${each}`).join(', ')
+  t.equal(await path(reader, `SELECT ${filtered(31)} FROM m`), 'Samples')
+  t.equal(await path(reader, `SELECT ${filtered(33)} FROM m`), 'DuckDB', 'all conditions of aggregates together')
+})
+
 t.test('conditions that are not known to mean the same, and very many, are left to DuckDB', async (t) => {
   const reader = await openReader(t)
   for (const item of [

@@ -1,7 +1,7 @@
 /** The aggregates that a statement names, each once, and the conditions that some take their rows by: of FILTER, and of CASE within a call. */
 import { constantInteger, constantText, type Node } from '../ast.ts'
 import { conjuncts } from '../prune.ts'
-import { conditionsOf, exactNumber } from './conditions.ts'
+import { comparedFields, conditionsOf, exactNumber, joined, MAX_COMPARISONS } from './conditions.ts'
 import { CALL, only } from './members.ts'
 import type { AggregateKind, AggregatePlan, ColumnNames, Conditions } from './plan.ts'
 
@@ -18,7 +18,7 @@ export const CALLS = { ...AGGREGATES, ...QUANTILES }
 const MAX_QUANTILES = 16
 /** Conditions, and aggregates over rows that satisfy them: each has its rows found in every block, in one turn of the thread. */
 const MAX_CONDITIONS = 16
-const MAX_CONDITIONED = 64
+const MAX_CONDITIONED = 32
 /** Values of tags that are counted: groups are divided by each, in one turn. */
 const MAX_DISTINCT = 8
 const FILTERED = new Set([...CALL, 'filter', 'distinct'])
@@ -125,11 +125,11 @@ export class AggregateList {
     if (condition === undefined) return rows
     const own = conditionsOf(conjuncts(condition), this.columns)
     if (own === undefined) return undefined
-    const { filters, tagFilters } = rows.where === undefined ? { filters: [], tagFilters: [] } : this.conditions[rows.where]
-    const all = { tagFilters: [...tagFilters, ...own.tagFilters], filters: [...filters, ...own.filters] }
+    const all = rows.where === undefined ? own : joined(this.conditions[rows.where], own)
     const key = JSON.stringify(all)
     const found = this.conditions.findIndex((each) => JSON.stringify(each) === key)
-    if (found < 0 && this.conditions.length === MAX_CONDITIONS) return undefined
+    const compared = [...this.conditions, all].flatMap(comparedFields).length
+    if (found < 0 && (this.conditions.length === MAX_CONDITIONS || compared > MAX_COMPARISONS)) return undefined
     return { where: found >= 0 ? found : this.conditions.push(all) - 1 }
   }
 }

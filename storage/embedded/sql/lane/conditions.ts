@@ -1,7 +1,8 @@
-/** Conditions besides those on the time: comparisons of fields with a number, fields that have a value, and tags that are some values, are none of them, or are like a pattern. */
+/** Conditions besides those on the time: comparisons of fields with numbers, one of which must hold or all, fields that have a value, and tags that are some values, are none of them, or are like a pattern. */
 import { constantInteger, constantNumber, constantText, type Node } from '../ast.ts'
+import { conjuncts } from '../prune.ts'
 import { OPERATION, only } from './members.ts'
-import type { ColumnNames, Compared, Comparison, Conditions, FilterPlan, TagFilter } from './plan.ts'
+import type { Alternatives, ColumnNames, Compared, Comparison, Conditions, FilterPlan, TagFilter } from './plan.ts'
 
 const COMPARISONS: Record<string, Comparison> = {
   COMPARE_EQUAL: '=',
@@ -22,31 +23,68 @@ export const HOLDS: Record<Comparison, (a: number, b: number) => boolean> = {
   '>=': (a, b) => a >= b,
 }
 const EXACT = 2n ** 53n
+/** Comparisons of fields in one list of conditions: the rows of a block are looked through for each, in one turn. */
+export const MAX_COMPARISONS = 64
 /** A decimal of so many digits is the nearest double to DuckDB as well. */
 const EXACT_DIGITS = 15
 /** Longer ones are DuckDB's. */
 const MAX_PATTERN_LENGTH = 256
 
-/** Undefined where some of them are not known here. */
+/** Undefined where some of them are not known here, or they are very many. */
 export function conditionsOf(all: readonly Node[], columns: ColumnNames): Conditions | undefined {
   const filters: FilterPlan[] = []
   const tagFilters: TagFilter[] = []
+  const anyOf: Alternatives[] = []
   for (const condition of all) {
     const filter = filterOf(condition, columns)
+    const alternatives = filter === undefined ? alternativesOf(condition, columns) : undefined
     const tagFilter = filter === undefined ? tagFilterOf(condition, (node) => columns.tag(node)) : undefined
     if (filter !== undefined) filters.push(...filter)
     else if (tagFilter !== undefined) tagFilters.push(tagFilter)
+    else if (alternatives !== undefined) anyOf.push(alternatives)
     else return undefined
   }
-  return { tagFilters, filters }
+  const found = { tagFilters, filters, anyOf }
+  return comparedFields(found).length > MAX_COMPARISONS ? undefined : found
 }
 
-/** A comparison of a field, or that it has a value. */
+/** All of both. */
+export function joined(a: Conditions, b: Conditions): Conditions {
+  return { tagFilters: [...a.tagFilters, ...b.tagFilters], filters: [...a.filters, ...b.filters], anyOf: [...a.anyOf, ...b.anyOf] }
+}
+
+/** The field of each comparison. */
+export function comparedFields({ filters, anyOf }: Pick<Conditions, 'filters' | 'anyOf'>): string[] {
+  return [...filters, ...anyOf.flat(2)].map(({ field }) => field)
+}
+
+/** `x > 5 OR y < 3 AND z < 2`, `x IN (1, 2)` */
+function alternativesOf(node: Node, columns: ColumnNames): Alternatives | undefined {
+  if (node.class === 'OPERATOR' && node.type === 'COMPARE_IN') return equalsOf(node, columns)?.map((filter) => [filter])
+  if (node.class !== 'CONJUNCTION' || node.type !== 'CONJUNCTION_OR') return undefined
+  const found = (node.children as Node[]).map((child) => {
+    const filters = conjuncts(child).map((each) => filterOf(each, columns))
+    return filters.includes(undefined) ? alternativesOf(child, columns) : [filters.flatMap((each) => each ?? [])]
+  })
+  return found.includes(undefined) ? undefined : found.flatMap((each) => each ?? [])
+}
+
+/** Of a list of numbers; integers are compared with integers, since a list has one type. */
+function equalsOf({ children }: Node, columns: ColumnNames): FilterPlan[] | undefined {
+  const [of, ...numbers] = children as Node[]
+  const field = columns.field(of)
+  if (field === undefined || (field.type !== 'float64' && numbers.some((each) => constantInteger(each) === undefined))) return undefined
+  const values = numbers.map(exactNumber)
+  return values.includes(undefined) ? undefined : values.map((value) => ({ field: field.name, comparison: '=', value: value as number }))
+}
+
+/** A comparison of a field, that it has a value, or is none of some. */
 function filterOf(node: Node, columns: ColumnNames): FilterPlan[] | undefined {
   if (node.class === 'OPERATOR' && node.type === 'OPERATOR_IS_NOT_NULL') {
     const field = columns.field(node.children[0])?.name
     return field === undefined ? undefined : [{ field, comparison: '>=', value: -Number.MAX_VALUE }]
   }
+  if (node.class === 'OPERATOR' && node.type === 'COMPARE_NOT_IN') return equalsOf(node, columns)?.map((each) => ({ ...each, comparison: '<>' }))
   return comparedOf(node, (each) => columns.field(each)?.name)?.map(({ of: field, ...how }) => ({ field, ...how }))
 }
 

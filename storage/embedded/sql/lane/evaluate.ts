@@ -4,11 +4,12 @@
  */
 import { Turn } from 'svcdb/lib/event-loop'
 import { areFinite, type Cells, cellsOf } from './accumulate.ts'
+import { comparedFields, joined } from './conditions.ts'
 import { countDistinct } from './distinct.ts'
 import { expressionValues } from './expressions.ts'
 import { type Grouping, groupingOf } from './groups.ts'
 import type { LaneBlock, LaneRows } from './host.ts'
-import type { AggregatePlan, GroupsPlan } from './plan.ts'
+import type { AggregatePlan, Conditions, GroupsPlan } from './plan.ts'
 import { RowAggregates } from './row-aggregates.ts'
 import { BlockZones } from './zones.ts'
 
@@ -41,7 +42,7 @@ export async function evaluate(plan: GroupsPlan, rows: LaneRows, room: number, s
   if (fields.some((field) => rows.lacks(field))) return undefined
   const work = new Work(plan, fields, grouping, cells, presence, room)
   try {
-    const whole = await rows.scan(fields, plan.filters.length > 0 && fields.length === 1, (block) => work.add(block))
+    const whole = await rows.scan(fields, comparedFields(plan).length > 0 && fields.length === 1, (block) => work.add(block))
     if (!whole || !work.isExact() || !cells.every(areFinite)) return undefined
     await work.finish(new Turn(signal))
   } finally {
@@ -55,9 +56,9 @@ function withExpressions({ expressions }: GroupsPlan, grouping: Grouping, cells:
   return values.includes(undefined) ? undefined : { grouping, cells, presence, expressions: values as Float64Array[] }
 }
 
-function fieldsOf({ filters, aggregates, conditions }: GroupsPlan): string[] {
-  const conditioned = conditions.flatMap((each) => each.filters)
-  return [...new Set([...filters, ...conditioned, ...aggregates].flatMap(({ field }) => field ?? []))]
+function fieldsOf(plan: GroupsPlan): string[] {
+  const compared = [plan, ...plan.conditions].flatMap(comparedFields)
+  return [...new Set([...compared, ...plan.aggregates.flatMap(({ field }) => field ?? [])])]
 }
 
 /** The aggregates of all rows, and those of the rows that satisfy conditions. */
@@ -69,7 +70,9 @@ class Work {
   private readonly distinct: readonly { rows: RowAggregates; count(): void }[]
 
   constructor(plan: GroupsPlan, fields: readonly string[], grouping: Grouping, cells: readonly Cells[], presence: Cells, room: number) {
-    const { filters, aggregates } = plan
+    const { aggregates } = plan
+    const every: Conditions = { ...plan, tagFilters: [] }
+    const none: Conditions = { tagFilters: [], filters: [], anyOf: [] }
     const of = (where: number | undefined): Cells[] => cells.filter((each, i) => aggregates[i].where === where && each !== presence && each.kind !== 'distinct')
     const context = { plan, fields, room, zones: new BlockZones() }
     const { groupOf, buckets, conditioned } = grouping
@@ -79,20 +82,20 @@ class Work {
       if (own.length === 0) return []
       const series = conditioned[where]
       // Runs of cells do not tell of which series they are.
-      if (series !== undefined) return new RowAggregates(own, [...filters, ...each.filters], filters, { groupOf: series, buckets }, context)
-      return new RowAggregates(own, each.filters, filters, undefined, context)
+      if (series !== undefined) return new RowAggregates(own, joined(every, each), every, { groupOf: series, buckets }, context)
+      return new RowAggregates(own, each, every, undefined, context)
     })
     this.distinct = grouping.finer.flatMap((finer, i) => {
       const { where } = aggregates[i]
       if (finer === undefined) return []
       const rows = cellsOf(ROWS, finer.parents.length * buckets.count)
-      const all = where === undefined ? filters : [...filters, ...plan.conditions[where].filters]
+      const all = where === undefined ? every : joined(every, plan.conditions[where])
       return {
-        rows: new RowAggregates([rows], all, [], { groupOf: finer.groupOf, buckets }, context),
+        rows: new RowAggregates([rows], all, none, { groupOf: finer.groupOf, buckets }, context),
         count: () => countDistinct(cells[i], finer, rows.values, buckets.count),
       }
     })
-    this.all = new RowAggregates([presence, ...of(undefined)], filters, [], { groupOf, buckets }, context)
+    this.all = new RowAggregates([presence, ...of(undefined)], every, none, { groupOf, buckets }, context)
   }
 
   /** @returns whether more rows are of use. */

@@ -94,7 +94,7 @@ class NewestRecogniser extends Recogniser {
 
   private planOf(now: bigint, rest: Pick<NewestPlan, 'by' | 'outputs' | 'order' | 'offset' | 'limit'>): NewestPlan | undefined {
     const where = this.conditions(now)
-    if (where === undefined || where.filters.length > 0 || where.tagFilters.length > 0) return undefined
+    if (where === undefined || where.filters.length > 0 || where.tagFilters.length > 0 || where.anyOf.length > 0) return undefined
     const { time, tags } = this.source
     const fields = new Map<string, string>()
     for (const { value } of [...rest.outputs, ...rest.order]) if (value.kind === 'newest' || value.kind === 'of-row') fields.set(value.name, this.typeOf(value))

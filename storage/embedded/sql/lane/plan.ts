@@ -72,10 +72,14 @@ export interface Compared<T> {
 
 export type FilterPlan = Omit<Compared<string>, 'of'> & { field: string }
 
+/** A row must satisfy all filters of one of them. */
+export type Alternatives = readonly (readonly FilterPlan[])[]
+
 /** What rows must satisfy by their tags and values. */
 export interface Conditions {
   tagFilters: readonly TagFilter[]
   filters: readonly FilterPlan[]
+  anyOf: readonly Alternatives[]
 }
 
 /** What references within a statement mean; undefined for what is none, or not in the spelling of its declaration. */

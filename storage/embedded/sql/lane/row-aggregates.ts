@@ -8,7 +8,7 @@ import { countRuns } from './filter.ts'
 import type { Grouping } from './groups.ts'
 import type { LaneBlock } from './host.ts'
 import { boundsOf, IntegersRead } from './integers.ts'
-import type { FilterPlan, GroupsPlan } from './plan.ts'
+import type { Conditions, GroupsPlan } from './plan.ts'
 import { Quantiles } from './quantiles.ts'
 import { isInteger, RowFilters } from './row-filters.ts'
 import { cellRuns } from './runs.ts'
@@ -39,11 +39,11 @@ export class RowAggregates {
   private exact = true
   private runs = new IntList(1024)
 
-  /** @param filters which rows it takes. @param before what they have satisfied by then. */
+  /** @param conditions which rows it takes; their tags are those of the grouping. @param before what they have satisfied by then. */
   constructor(
     cells: readonly Cells[],
-    filters: readonly FilterPlan[],
-    before: readonly FilterPlan[],
+    conditions: Conditions,
+    before: Conditions,
     grouping: Pick<Grouping, 'groupOf' | 'buckets'> | undefined,
     context: Context,
   ) {
@@ -51,7 +51,7 @@ export class RowAggregates {
     this.cells = cells
     this.grouping = grouping
     this.context = context
-    this.filters = new RowFilters(filters, plan, fields)
+    this.filters = new RowFilters(conditions, plan, fields)
     this.matched = cells.some(({ zeros }) => zeros) ? new Float64Array(cells[0].values.length) : undefined
     const rows = cells.flatMap(({ field, ofTimes, values, counts = values }) => (field === undefined && !ofTimes ? [values, counts] : []))
     this.ofRows = [...new Set(this.matched === undefined ? rows : [...rows, this.matched])]
@@ -62,7 +62,7 @@ export class RowAggregates {
       return asked.length === 0 ? undefined : new Quantiles(asked, room)
     })
     this.integerFields = fields.map((field) => isInteger(plan, field))
-    const filtered = new Set([...before, ...filters].map(({ field }) => field))
+    const filtered = new Set([...before.filters, ...conditions.filters].map(({ field }) => field))
     // A value that satisfies a filter is one.
     const counts = this.ofField.flatMap((each, field) => each.filter(({ kind }) => kind === 'count' && filtered.has(fields[field])))
     const isCounted = this.ofTimes.length === 0 && this.ofField.reduce((sum, { length }) => sum + length, 0) === counts.length

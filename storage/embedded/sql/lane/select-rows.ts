@@ -2,6 +2,7 @@
 import type { SqlChunk, SqlColumn, SqlVector } from 'svcdb'
 import { IntList } from '../../memtable/int-list.ts'
 import { RUN } from '../../memtable/runs.ts'
+import { comparedFields } from './conditions.ts'
 import { seriesOf } from './groups.ts'
 import type { LaneBlock, LaneRows, LaneValues } from './host.ts'
 import { areExact, boundsOf, integerValues } from './integers.ts'
@@ -28,9 +29,9 @@ export function rowColumns({ outputs }: RowsPlan): SqlColumn[] {
 
 /** Undefined where samples do not tell all that the statement asks for. */
 export async function selectRows(plan: RowsPlan, rows: LaneRows, textBytes: boolean): Promise<Iterable<SqlChunk> | undefined> {
-  const { outputs, order, filters } = plan
+  const { outputs, order } = plan
   const named = [...outputs, ...order.map(({ column }) => column)].flatMap(({ role, column }) => (role === 'field' ? column : []))
-  const fields = [...new Set([...filters.map(({ field }) => field), ...named])]
+  const fields = [...new Set([...comparedFields(plan), ...named])]
   const any = fields.length > 0 ? undefined : rows.anyField()
   if (any !== undefined) fields.push(any)
   if (fields.length === 0) return undefined
@@ -43,14 +44,14 @@ export async function selectRows(plan: RowsPlan, rows: LaneRows, textBytes: bool
 async function find(plan: RowsPlan, rows: LaneRows, fields: readonly string[]): Promise<Found | undefined> {
   const groupOf = seriesOf(plan, rows)
   if (groupOf === undefined) return undefined
-  const filters = new RowFilters(plan.filters, plan, fields)
+  const filters = new RowFilters(plan, plan, fields)
   const integers = fields.flatMap((field, i) => (isInteger(plan, field) ? i : []))
   const enough = plan.order.length === 0 ? plan.offset + plan.limit : Number.POSITIVE_INFINITY
   const max = MAX_VALUES / (fields.length + 2)
   const found: Found = { rows: 0, series: new Int32Array(1024), times: new Float64Array(1024), values: fields.map(() => new Float64Array(1024)) }
   let runs = new IntList(1024)
   let whole = true
-  const told = await rows.scan(fields, plan.filters.length > 0 && fields.length === 1, (block) => {
+  const told = await rows.scan(fields, comparedFields(plan).length > 0 && fields.length === 1, (block) => {
     seriesRuns(block, groupOf, runs)
     const left = filters.apply(block, runs, false)
     runs = left.runs

@@ -139,11 +139,22 @@ export class LaneStatements {
         () => `${random.pick(fields)} ${random.pick(['>', '>=', '<', '<=', '=', '<>'])} ${random.pick(['90', '12.5', '-3', '50', '0'])}`,
         () => `${random.pick(fields)} BETWEEN ${random.below(50)} AND ${random.below(100)}`,
         () => `${random.pick(fields)} IS NOT NULL`,
+        () => this.either(fields),
         () => random.pick(["host = 'a'", "host IN ('a', 'ä', 'none')", "region <> 'eu'", "host NOT IN ('b', 'c')", "'us' = region", this.like()]),
         () => (random.chance(0.2) ? random.pick(['host IS NULL', "_time > '2023-11-15'", 'u_a > n', "host > 'a'", 'u_a + 1 > 5']) : 'u_a < 40'),
       ])(),
     )
     return some.join(' AND ')
+  }
+
+  /** Of numbers, one of which the value is, or comparisons of which one holds. */
+  private either(fields: readonly string[]): string {
+    const { random } = this
+    const numbers = Array.from({ length: 1 + random.below(3) }, () => random.pick(['0', '5', '37', '-1', random.chance(0.1) ? '12.5' : '50']))
+    if (random.chance(0.4)) return `${random.pick(fields)} ${random.pick(['IN', 'NOT IN'])} (${numbers.join(', ')})`
+    const term = (): string => `${random.pick(fields)} ${random.pick(['>', '>=', '<', '<=', '=', '<>'])} ${random.below(100)}`
+    const terms = Array.from({ length: 2 + random.below(2) }, () => (random.chance(0.2) ? `(${term()} AND ${term()})` : term()))
+    return `(${terms.join(' OR ')}${random.chance(0.1) ? ` OR ${random.pick(fields)} IN (${numbers.join(', ')})` : ''})`
   }
 
   private ofAll(fields: readonly string[], alone: boolean): string {
@@ -236,7 +247,8 @@ export class LaneStatements {
         "host <> ''",
         "(host = 'a' OR u_a > 3)",
         "date_trunc('minute', _time) > TIMESTAMP '2023-11-15'",
-        'u_a IN (1, 2)',
+        'u_a IN (1, n)',
+        'NOT (u_a < 3 AND n > 4)',
         "u_a > '5'",
         'u_a IS NOT NULL',
         's IS NOT NULL',
@@ -244,6 +256,7 @@ export class LaneStatements {
         "nothing = 'x'",
       ])
     if (random.chance(0.1)) return this.matching()
+    if (random.chance(0.1)) return this.either(fields)
     switch (random.below(8)) {
       case 0:
       case 1:
