@@ -9,7 +9,7 @@ import { addOpenapiRoutes, describeRoutes } from './http/openapi.ts'
 import { HttpServer } from './http/server.ts'
 import { IngestGate } from './ingest/ingest.ts'
 import { SvcError } from './lib/errors/index.ts'
-import { drainMs, openProblem } from './lib/network/index.ts'
+import { drainMs, drainTime, openProblem } from './lib/network/index.ts'
 import { Lifecycle, type Step, type TimeLimits } from './lifecycle.ts'
 import { builtinPlugins } from './loader.ts'
 import { Logs } from './log.ts'
@@ -121,6 +121,7 @@ export class SvcNode {
   async start(): Promise<void> {
     const steps: Step[] = []
     const { storage, state, plugins, server } = this.config
+    const left = drainTime({ clock: this.clock, server, stopping: this.stopping.signal })
     if (state !== undefined)
       steps.push({ phase: 'start', name: `state store "${state.engine}"`, run: () => this.openState(), stop: () => this.stateEngine?.close() })
     if (storage !== undefined) {
@@ -138,7 +139,7 @@ export class SvcNode {
       run: async () => {
         this.url = await (this.http as HttpServer).listen()
       },
-      drain: () => this.http?.close(drainMs(server)),
+      drain: () => this.http?.close(left(drainMs(server))),
     })
     for (const plugin of plugins) steps.push({ phase: 'ready', name: `plugin "${plugin.id}"`, run: () => this.makeReady(plugin) })
     steps.push({ phase: 'ready', name: 'the schedules', run: () => this.schedules.start(), drain: () => this.schedules.stop() })

@@ -2,6 +2,7 @@
 import { randomBytes, randomInt } from 'node:crypto'
 import { type LoadedPolicies, POLICIES, type Policies, type StateStore, type Svc, WEBHOOKS, type Webhooks } from 'svcdb'
 import { type Calendar, DEFAULT_TENANT, type PushConfig, type Skill } from 'svcdb/agents'
+import { drainTime } from 'svcdb/lib/network'
 import { type Agency, agencies } from './agents/agency.ts'
 import { addSchedules, beginWaiting, warnOfMissed } from './agents/beginnings.ts'
 import type { AgentRegistry } from './agents/registry.ts'
@@ -79,7 +80,8 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
   if (config.drill_every_secs > 0) scheduleDrills(svc, config.drill_every_secs * SECOND, planes)
   if (svc.provided.has(WEBHOOKS)) schedulePushes(svc, config, metrics, planes)
   else if (config.push.length > 0) throw new Error('cannot tell agent_plane.push of runs: nothing here sends; select the plugin webhooks as well')
-  svc.drain(() => closeAgents(svc, config, planes))
+  const left = drainTime(svc)
+  svc.drain(() => closeAgents(svc, left(config.drain_secs * SECOND), planes))
   addSchedules(svc, config, planes)
   addRoutes(svc, planes)
   return planes
@@ -128,10 +130,10 @@ function schedulePushes(svc: Svc, config: AgentPlaneConfig, metrics: PlaneMetric
 }
 
 /** Waits for what agents have under way, for as long as a drain may. */
-async function closeAgents({ clock }: Svc, config: AgentPlaneConfig, planes: Planes): Promise<void> {
+async function closeAgents({ clock }: Svc, ms: number, planes: Planes): Promise<void> {
   let cancel = (): void => {}
   const late = new Promise<void>((resolve) => {
-    cancel = clock.after(config.drain_secs * SECOND, resolve)
+    cancel = clock.after(ms, resolve)
   })
   await Promise.race([Promise.all(planes.all.map(({ agents }) => agents.close())), late])
   cancel()

@@ -7,6 +7,7 @@ import {
   boundConnections,
   cannotListen,
   drainMs,
+  drainTime,
   handshakeMs,
   IdleConnections,
   parseAddress,
@@ -32,6 +33,7 @@ export class Listener {
   private readonly metrics: ApiMetrics
   private server: Server | undefined
   private idle: IdleConnections | undefined
+  private readonly left: (ms: number) => number
   private draining = false
 
   constructor(svc: Svc, addr: string, api: OperatorApi, metrics: ApiMetrics) {
@@ -39,6 +41,7 @@ export class Listener {
     this.addr = addr
     this.api = api
     this.metrics = metrics
+    this.left = drainTime(svc)
   }
 
   /** @throws IO_ERROR naming the key, TLS_ERROR. */
@@ -89,7 +92,7 @@ export class Listener {
     this.server = undefined
     if (server === undefined) return
     this.draining = true
-    const late = setTimeout(() => server.closeAllConnections(), drainMs(this.svc.server))
+    const late = setTimeout(() => server.closeAllConnections(), this.left(drainMs(this.svc.server)))
     const idle = setInterval(() => {
       server.closeIdleConnections()
       this.idle?.closeUnasked()

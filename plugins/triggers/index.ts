@@ -1,4 +1,5 @@
 import { AUDIT_LOG, type AuditLog, definePlugin, NAMESPACES, type NamespaceLifecycle, SIGNAL_SINK, type SignalSink, WEBHOOKS, type Webhooks } from 'svcdb'
+import { drainTime } from 'svcdb/lib/network'
 import { Channels } from './channels.ts'
 import { configSchema } from './config.ts'
 import { Engine } from './engine.ts'
@@ -55,11 +56,12 @@ export default definePlugin({
       await engine.start()
     })
     svc.schedule('rest', REST_MS, () => engine.rest(), { local: true })
+    const left = drainTime(svc)
     svc.drain(async () => {
       subscribers.wakeAll()
       await engine.rest().catch(() => {})
       await engine.stop()
-      await channels.drained(config.drain_secs * 1000)
+      await channels.drained(left(config.drain_secs * 1000))
     })
 
     const action = { read: { action: 'read' }, write: { action: 'write' }, delete: { action: 'delete' } } as const

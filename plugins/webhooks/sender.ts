@@ -103,6 +103,7 @@ export class Sender {
 
   /** Goes on until nothing is under way and nothing can be sent at once. @param ms at most so long. */
   async drain(ms: number): Promise<void> {
+    if (ms <= 0) return
     let cancel = () => {}
     const late = new Promise<void>((resolve) => {
       cancel = this.options.clock.after(ms, resolve)

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import type { ScheduledRun, Svc, WebhookReport } from 'svcdb'
 import { publicResolver, type Resolve, systemResolver } from 'svcdb/lib/egress'
+import { drainTime } from 'svcdb/lib/network'
 import { authoritiesOf } from './authorities.ts'
 import type { WebhooksConfig } from './config.ts'
 import { Guard } from './guard.ts'
@@ -52,6 +53,7 @@ export function assemble(svc: Svc, config: WebhooksConfig, resolve?: Resolve): P
     report,
     observers,
   })
+  const left = drainTime(svc)
   const shared = () => svc.storage.capabilities.has('shared_state')
   return {
     service,
@@ -75,7 +77,7 @@ export function assemble(svc: Svc, config: WebhooksConfig, resolve?: Resolve): P
       }
     },
     async drain() {
-      await held.sender?.drain(Math.min(config.drain_secs, svc.server.shutdown_timeout_secs / 2) * 1000)
+      await held.sender?.drain(left(Math.min(config.drain_secs, svc.server.shutdown_timeout_secs / 2) * 1000))
     },
     async stop() {
       await held.sender?.stop()

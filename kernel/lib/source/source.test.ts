@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { definePlugin, type Svc, type WriteBatch, type WriteResult } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { seeded } from 'svcdb/lib/random'
-import { boot } from 'svcdb/testkit'
+import { type BootOptions, boot, ManualClock } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { Replay } from './replay.ts'
 import { Source } from './source.ts'
@@ -33,7 +33,7 @@ function decode(body: Row[], batch: WriteBatch): void {
 
 type Write = (batch: WriteBatch, write: () => Promise<WriteResult>) => Promise<WriteResult>
 
-async function setUp(t: Test, options: Partial<SourceOptions<Row[]>> = {}, write?: Write) {
+async function setUp(t: Test, options: Partial<SourceOptions<Row[]>> = {}, write?: Write, boots: BootOptions = {}) {
   const kept: { source?: Source<Row[]>; svc?: Svc } = {}
   const plugin = definePlugin({
     id: 'feed',
@@ -45,7 +45,7 @@ async function setUp(t: Test, options: Partial<SourceOptions<Row[]>> = {}, write
       kept.source = new Source<Row[]>(svc, { name: 'feed', decode, maxPauseMs: 2, ...options })
     },
   })
-  const node = await boot({ plugins: [plugin] })
+  const node = await boot({ plugins: [plugin], ...boots })
   t.teardown(() => node.stop())
   const engine = node.storage
   const original = engine.write.bind(engine)
@@ -392,6 +392,18 @@ t.test('at a stop, what is under way ends or is returned in time, and nothing mo
   await source.take(message([{ id: 9 }]))
   t.equal(settled[9], 'DATABASE_CLOSED')
   t.match(source.status(), { up: false, status: 'stopped', inFlight: { messages: 0 } })
+})
+
+t.test('at a stop, what others have taken of its time is not waited for once more', async (t) => {
+  const clock = new ManualClock()
+  const full: Write = () => Promise.reject(new SvcError('STORAGE_FULL', 'full'))
+  const boots = { clock, config: { server: { shutdown_timeout_secs: 20 } } }
+  const { source, node, settled, message, svc } = await setUp(t, { drainMs: 600_000 }, full, boots)
+  source.connected()
+  svc.stopping.addEventListener('abort', () => setImmediate(() => clock.skip(16_000)))
+  void source.take(message([{ id: 0 }]))
+  t.same(await node.stop(), [], 'four fifths of the limit are over')
+  t.same(settled, { 0: 'STORAGE_FULL' })
 })
 
 t.test('a namespace that nobody can read keeps the messages, and says why', async (t) => {

@@ -9,6 +9,7 @@
  */
 import { classify, SvcError } from '../errors/index.ts'
 import { Turn } from '../event-loop/index.ts'
+import { drainTime } from '../network/index.ts'
 import { Backlog, type Waiting } from './backlog.ts'
 import { MessageRows } from './message-rows.ts'
 import { SourceMetrics } from './metrics.ts'
@@ -40,6 +41,7 @@ export class Source<B = Uint8Array> {
   private readonly options: SourceOptions<B>
   private readonly backlog: Backlog<B>
   private readonly metrics: SourceMetrics
+  private readonly drainTime: (ms: number) => number
   private readonly abort = new AbortController()
   private connection: Connection = 'stopped'
   private connectedAt = 0
@@ -62,6 +64,7 @@ export class Source<B = Uint8Array> {
     const { maxMessages = 1000, maxBytes = 16 * 1024 * 1024, maxBatchMessages = 500, maxBatchBytes = 1024 * 1024 } = options
     this.backlog = new Backlog({ maxMessages, maxBytes, maxBatchMessages, maxBatchBytes })
     this.metrics = new SourceMetrics(host.metrics, options.name, () => this.backlog.inFlight)
+    this.drainTime = drainTime(host)
     host.drain(() => this.drain())
   }
 
@@ -142,7 +145,7 @@ export class Source<B = Uint8Array> {
       this.changed()
     }
     const { drainMs = this.host.server.shutdown_timeout_secs * 500 } = this.options
-    if (await this.emptied(drainMs)) return
+    if (await this.emptied(this.drainTime(drainMs))) return
     this.abort.abort()
     this.pump()
     if (!(await this.emptied(GRACE_MS))) this.host.log.warn({ source: this.name, ...this.backlog.inFlight }, 'messages were left unacknowledged')

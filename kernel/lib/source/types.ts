@@ -54,7 +54,7 @@ export interface SourceOptions<B = Uint8Array> {
   /** How long a write waits for what time may mend before its messages are returned; default: until the node stops. */
   maxWaitMs?: number
   maxPauseMs?: number
-  /** How long messages in flight may take when the node stops; default half of `server.shutdown_timeout_secs`. */
+  /** How long messages in flight may take when the node stops; default half of `server.shutdown_timeout_secs`, and in any case no longer than `drainTime` says. */
   drainMs?: number
 }
 

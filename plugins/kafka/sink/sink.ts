@@ -42,7 +42,7 @@ interface SinkHost {
   library(): Promise<SinkLibrary>
   letters: Pick<DeadLetters, 'add' | 'close'> | undefined
   /** Milliseconds that what is gathered may take when the node stops. */
-  drainMs: number
+  readonly drainMs: number
   /** Milliseconds between positions that are kept while much is sent; a crash sends again what is between. */
   keepMs: number
 }

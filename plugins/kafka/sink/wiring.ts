@@ -1,5 +1,6 @@
 /** Sinks of a node: what each is given, and when it starts and stops. */
 import type { Connectors, Svc } from 'svcdb'
+import { drainTime } from 'svcdb/lib/network'
 import { deadLettersOf } from 'svcdb/lib/source'
 import { accessOf } from '../access.ts'
 import type { SinkConfig } from './config.ts'
@@ -18,6 +19,7 @@ const DRAIN_SHARE = 0.3
 /** Call it in setup. */
 export function addSinks(svc: Svc, configs: readonly SinkConfig[], listing: Connectors): void {
   const sinks: KafkaSink[] = []
+  const left = drainTime(svc)
   const metrics = sinkMetrics(svc.metrics, () => sinks)
   for (const config of configs) {
     const { name } = config
@@ -38,7 +40,9 @@ export function addSinks(svc: Svc, configs: readonly SinkConfig[], listing: Conn
         access: () => accessOf(config),
         library: async () => (await import('./kafkajs-producer.ts')).kafkajsSink,
         letters,
-        drainMs: svc.server.shutdown_timeout_secs * 1000 * DRAIN_SHARE,
+        get drainMs() {
+          return left(svc.server.shutdown_timeout_secs * 1000 * DRAIN_SHARE)
+        },
         keepMs: KEEP_MS,
       },
       config,
