@@ -46,6 +46,8 @@ const MIN_TIME = -(2n ** 63n)
 const latest = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 /** Signals that are handed over at once when starting. */
 const PAGE = 200
+/** Of those that were committed together: with composites they may be a hundred times as many as members have found. */
+const HANDED_AT_ONCE = 500
 
 export class Watcher {
   readonly tenant: Tenant
@@ -180,8 +182,8 @@ export class Watcher {
         this.failing = false
       }
     } finally {
-      // Stopped: what was found is kept if it can be.
-      if (this.ended && this.pending.signals.length > 0) await this.commit({ position: this.judged }).catch(() => {})
+      // Stopped: what was found is kept if it can be. A commit says that those before it were handed over.
+      if (this.ended && this.pending.signals.length > 0 && tenant.handed >= tenant.place.until) await this.commit({ position: this.judged }).catch(() => {})
       cursor.close()
       this.cursor = undefined
       this.busy = true
@@ -304,8 +306,18 @@ export class Watcher {
     options.metrics.fired.inc(pending.signals.length)
     if (composed.length > 0) options.metrics.composites.inc(composed.length)
     options.publish(tenant, pending.signals)
-    await this.patiently(() => options.handOver(tenant, pending.signals))
-    tenant.handed = place.until
+    await this.handOver(pending.signals, place.until)
+  }
+
+  /** What a stop leaves of them is handed over by the next start. @param until behind the last of them. */
+  private async handOver(signals: readonly Signal[], until: number): Promise<void> {
+    const { options, tenant } = this
+    const first = until - signals.length
+    for (let at = 0; at < signals.length && !(at > 0 && this.ended); at += HANDED_AT_ONCE) {
+      const part = signals.slice(at, at + HANDED_AT_ONCE)
+      await this.patiently(() => options.handOver(tenant, part))
+      tenant.handed = first + at + part.length
+    }
   }
 
   private async handOverAgain(): Promise<void> {
