@@ -138,7 +138,7 @@ export class PointsDecoder {
    */
   private row(batch: WriteBatch, position: number, maxFields: number, ordered: boolean, end: number): boolean {
     const start = this.reader.at
-    const table = batch.table(this.measurements[this.group])
+    const table = batch.tableForRow(this.measurements[this.group])
     const row = table.addRow(this.series, this.now.low, this.now.high, position)
     let complete = false
     try {

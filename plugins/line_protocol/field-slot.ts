@@ -1,6 +1,6 @@
 /** What the parser remembers of a measurement and its fields from line to line. */
 import type { FieldType, MeasurementRef } from 'svcdb'
-import type { Column, TableBatch } from 'svcdb/lib/columns'
+import type { Column, TableBatch, WriteBatch } from 'svcdb/lib/columns'
 import { asciiText } from 'svcdb/lib/numbers'
 
 /** Field types as small integers, so that the check per value is one compare. */
@@ -14,6 +14,8 @@ export const TYPES: readonly FieldType[] = ['float64', 'int64', 'uint64', 'bool'
 
 /** Forms of field names kept by a measurement; a sender of ever new names must not grow the map without end. */
 const MAX_SLOTS = 4096
+/** Of all measurements, that a parser keeps for the next write: each takes a kilobyte. */
+export const KEPT_SLOTS = 2 ** 14
 
 /** One way of writing a field's name, and the column its values go to. */
 export class FieldSlot {
@@ -43,7 +45,7 @@ export class MeasurementState {
   serial = -1
   /** The fields of the last line in its order: the prediction for the next. */
   order: FieldSlot[] = []
-  private slots = new Map<string, FieldSlot>()
+  private readonly slots = new Map<string, FieldSlot>()
 
   private readonly name: Uint8Array
 
@@ -71,5 +73,21 @@ export class MeasurementState {
     const slot = new FieldSlot(name, bytes.slice(start, end))
     this.slots.set(asciiText(bytes, start, end), slot)
     return slot
+  }
+
+  /** Takes the table for the next row. @returns the number of the parse from now on: another one where bound fields have columns of the table before. */
+  open(batch: WriteBatch, serial: number): number {
+    const table = batch.tableForRow(this.ref)
+    this.serial = this.serial === serial && table !== this.table ? serial + 1 : serial
+    this.table = table
+    return this.serial
+  }
+
+  /** Knows no field any more. */
+  clear(): void {
+    this.slots.clear()
+    this.order.length = 0
+    this.table = undefined
+    this.serial = -1
   }
 }

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { WriteBatch } from 'svcdb/lib/columns'
 import { atOnce } from 'svcdb/lib/event-loop'
+import { collect } from 'svcdb/lib/heap'
 import { type DecodedPoint, FakeResolver, pointsOf } from 'svcdb/testkit'
 import t from 'tap'
 import { DEFAULT_LIMITS, type LineLimits } from './limits.ts'
@@ -373,4 +374,56 @@ t.test('a small body cannot reserve much memory by naming ever new fields', asyn
   t.equal(outcome.rows, 40_001)
   t.match(outcome.failures, [{ line: 40_001, code: 'INVALID_POINT', message: /cannot hold \d+ fields of measurement "m"/ }])
   t.ok(process.memoryUsage().arrayBuffers - before < 400e6)
+})
+
+t.test('a parser does not keep all fields that it has met, and knows those of the next line all the same', async (t) => {
+  const resolver = new FakeResolver()
+  const parser = new LineParser(resolver, 'default', { limits: DEFAULT_LIMITS, maxInternedBytes: 1 << 20, maxFailures: 16, seed: 1 })
+  const batch = new WriteBatch(resolver)
+  const [writes, measurements, fields] = [40, 10, 900]
+  const write = (n: number): void => {
+    const lines = Array.from({ length: measurements }, (_, m) => {
+      const of = (value: number): string => Array.from({ length: fields }, (_, f) => `f${f}=${value}`).join(',')
+      return `m${n}_${m} ${of(1)}\nm${n}_${m} ${of(2)}`
+    })
+    const outcome = atOnce(parser.parse(Buffer.from(lines.join('\n')), batch, { precision: 'ns', now: NOW, maxPoints: 1e6 }))
+    t.equal(outcome.rows, 2 * measurements)
+    t.equal(
+      batch.tables.filter(({ rows, columns }) => rows === 2 && columns.length === fields && columns.every(({ f64 }) => f64[0] === 1 && f64[1] === 2)).length,
+      measurements,
+    )
+    batch.reset()
+  }
+  write(0)
+  collect()
+  const before = process.memoryUsage().heapUsed
+  for (let n = 1; n <= writes; n++) write(n)
+  collect()
+  const bytes = process.memoryUsage().heapUsed - before
+  t.ok(bytes < 40e6, `${bytes} bytes for ${writes * measurements * fields} fields`)
+})
+
+t.test('rows that set few of very many fields lie in several tables', async (t) => {
+  const resolver = new FakeResolver()
+  const count = 3000
+  const lines = Array.from({ length: count }, (_, i) => `m,host=h${i % 3} f${(i * 7) % 500}=${i},common=${i} ${i}\nother v=${i} ${i}`)
+  const parser = new LineParser(resolver, 'default', { limits: DEFAULT_LIMITS, maxInternedBytes: 1 << 20, maxFailures: 16, seed: 1 })
+  const batch = new WriteBatch(resolver)
+  const outcome = atOnce(parser.parse(Buffer.from(lines.join('\n')), batch, { precision: 'ns', now: NOW, maxPoints: 1e6 }))
+  t.same([outcome.rows, outcome.rejected], [2 * count, 0])
+  const of = (name: string) => batch.tables.filter(({ measurement }) => measurement?.name === name)
+  t.ok(of('m').length > 5, `${of('m').length} tables`)
+  t.equal(of('other').length, 1)
+  let n = 0
+  for (const { rows, columns, position } of of('m')) {
+    for (let row = 0; row < rows; row++, n++) {
+      const set = columns.filter((column) => column.has(row)).map((column) => [column.name, column.f64[row]])
+      const wanted = [
+        [`f${(n * 7) % 500}`, n],
+        ['common', n],
+      ]
+      if (position[row] !== 1 + 2 * n || JSON.stringify(set.sort()) !== JSON.stringify(wanted.sort())) return t.fail(`row ${n}: ${JSON.stringify(set)}`)
+    }
+  }
+  t.equal(n, count)
 })

@@ -10,7 +10,7 @@ import { KeyTable, type TableBatch, type WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { OneByOne, type Work } from 'svcdb/lib/event-loop'
 import { asciiText, decimalEnd, floatOf, Int64, POW10, storeDecimal } from 'svcdb/lib/numbers'
-import { BOOL, DECIMAL, type FieldSlot, FLOAT, INT, MeasurementState, STRING, TYPES, UINT } from './field-slot.ts'
+import { BOOL, DECIMAL, type FieldSlot, FLOAT, INT, KEPT_SLOTS, MeasurementState, STRING, TYPES, UINT } from './field-slot.ts'
 import { type LineLimits, LOOK_AHEAD, SLICE_BYTES, SLICE_LINES } from './limits.ts'
 import { LineTime } from './line-time.ts'
 import { endOfLine, keyEnd, nameEnd, newlines, quotedLine } from './lines.ts'
@@ -43,6 +43,8 @@ export class LineParser {
   private readonly keys: KeyTable
   private readonly measurements: MeasurementState[] = []
   private readonly byName = new Map<string, number>()
+  /** Fields that are known of all measurements. */
+  private slots = 0
   private epoch: number
   /** Entry of the line before, -1 = none. */
   private last = -1
@@ -120,6 +122,10 @@ export class LineParser {
 
   private begin(body: Uint8Array, batch: WriteBatch, options: ParseOptions): void {
     if (this.epoch !== this.resolver.epoch) this.forget()
+    if (this.slots > KEPT_SLOTS) {
+      for (const state of this.measurements) state.clear()
+      this.slots = 0
+    }
     // Always the same class of array (a Buffer is another), and always a newline at the end.
     if (body.length > 0 && body[body.length - 1] === NEWLINE) this.bytes = new Uint8Array(body.buffer, body.byteOffset, body.length)
     else {
@@ -142,6 +148,7 @@ export class LineParser {
     this.last = -1
     this.measurements.length = 0
     this.byName.clear()
+    this.slots = 0
     this.epoch = this.resolver.epoch
   }
 
@@ -151,10 +158,7 @@ export class LineParser {
     const at = this.key(start)
     if (at < 0) return -1
     const state = this.measurements[this.group]
-    if (state.serial !== this.serial) {
-      state.table = this.batch.table(state.ref)
-      state.serial = this.serial
-    }
+    if (state.serial !== this.serial || state.table?.isCrowded) this.serial = state.open(this.batch, this.serial)
     const table = state.table as TableBatch
     const heapLength = this.batch.heap.length
     const row = table.addRow(this.series, this.now.low, this.now.high, line)
@@ -288,6 +292,7 @@ export class LineParser {
       this.fail(fault)
       return undefined
     }
+    this.slots++
     return state.add(name as string, this.bytes, start, end + 1)
   }
 

@@ -187,7 +187,7 @@ export class PointsParser {
         fieldsAt = reader.at
         reader.skip()
       } else {
-        table = batch.table(this.measurements[group])
+        table = batch.tableForRow(this.measurements[group])
         row = table.addRow(0, 0, 0, this.index)
         this.fields(reader, batch, table, row, maxFields)
       }
@@ -202,7 +202,7 @@ export class PointsParser {
     const low = timed ? this.time.low : this.now.low
     const high = timed ? this.time.high : this.now.high
     if (table === undefined) {
-      table = batch.table(this.measurements[group])
+      table = batch.tableForRow(this.measurements[group])
       row = table.addRow(series, low, high, this.index)
       reader.at = fieldsAt
       this.path = '.fields'

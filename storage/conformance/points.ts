@@ -77,7 +77,7 @@ export function write(storage: Storage, points: TestPoint[], { namespace, ...opt
 function addPoint(storage: Storage, batch: WriteBatch, point: TestPoint, position: number, namespace: string): void {
   const measurement = storage.resolver.measurement(namespace, point.measurement)
   const series = storage.resolver.series(measurement, Object.entries(point.tags ?? {}).flat())
-  const table = point.mixed ? batch.mixed() : batch.table(measurement)
+  const table = point.mixed ? batch.mixed() : batch.tableForRow(measurement)
   const row = table.addRow(series, lowHalf(point.time), highHalf(point.time), position)
   try {
     for (const [name, field] of Object.entries(point.fields)) {

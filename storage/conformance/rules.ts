@@ -76,6 +76,35 @@ export const pointRules: Rule[] = [
     },
   ],
   [
+    'points of one write that each set few of very many fields: the last one of a time wins, a type that differs is refused, a new decimal has the most digits',
+    async (t, engine) => {
+      const [count, fields, times] = [3000, 400, 500]
+      const points: TestPoint[] = []
+      const expected = new Map<number, Map<string, string>>()
+      for (let i = 0; i < count; i++) {
+        const time = (i * 7) % times
+        const name = `f${(i * i) % fields}`
+        points.push(point('a', NOW + BigInt(time), { [name]: f64(i), common: f64(i) }))
+        const row = expected.get(time) ?? new Map()
+        expected.set(time, row.set(name, `${name}=float64:${i}`).set('common', `common=float64:${i}`))
+      }
+      points.push(point('a', NOW + BigInt(times), { f1: i64(1n) }), point('b', NOW, { d: dec('1.5') }))
+      for (let i = 0; i < count; i++) points.push(point('c', NOW + BigInt(i), { [`f${i % fields}`]: f64(i) }))
+      points.push(point('b', NOW + 1n, { d: dec('1.125') }))
+      const { written, rejections } = await write(engine, points)
+      t.same([written, rejections.map(({ code, position }) => [code, position])], [2 * count + 2, [['SCHEMA_ERROR', count]]])
+      const of = (row: Map<string, string>): string => [...row.keys()].sort().map((name) => row.get(name)).join(' ')
+      const wanted = [...expected.keys()].sort((a, b) => a - b).map((time) => `{"host":"a"} ${NOW + BigInt(time)} ${of(expected.get(time) as Map<string, string>)}`)
+      for (const state of ['fresh', 'flushed']) {
+        const found = await lines(engine, { measurement: 'cpu' })
+        t.same(found.slice(0, wanted.length), wanted, state)
+        t.same(found.slice(wanted.length, wanted.length + 2), [`{"host":"b"} ${NOW} d=decimal:1.500`, `{"host":"b"} ${NOW + 1n} d=decimal:1.125`], state)
+        t.equal(found.length, wanted.length + 2 + count, state)
+        await engine.flush()
+      }
+    },
+  ],
+  [
     'zero keeps its sign',
     async (t, engine) => {
       // Equal numbers with different bits: a dictionary of values takes them for one. Enough rows that a dictionary pays.

@@ -1,7 +1,9 @@
 import { seeded } from 'svcdb/lib/random'
 import { FakeResolver } from 'svcdb/testkit'
 import t from 'tap'
-import { Column, type TableBatch, WriteBatch } from './batch.ts'
+import { type TableBatch, WriteBatch } from './batch.ts'
+import { Column } from './column.ts'
+import type { FieldType } from './schema.ts'
 
 const SEED = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31))
 const MIB = 1 << 20
@@ -248,6 +250,57 @@ t.test('a column that the write before has left grows with the rows once it is a
   batch.reset()
   const row = table.addRow(0, 0, 0, 0)
   for (let i = 0; i < 100; i++) t.doesNotThrow(() => table.column(`f${i}`, 'float64').setF64(row, i), 'nor are rows counted that it has left')
+})
+
+t.test('rows that set few of very many fields take room for what they set, in tables that follow each other', async (t) => {
+  const resolver = new FakeResolver()
+  const batch = new WriteBatch(resolver)
+  const ref = resolver.measurement('', 'm')
+  const [rows, fields] = [5000, 900]
+  for (const time of [1, 2]) {
+    for (let i = 0; i < rows; i++) {
+      const table = batch.tableForRow(ref)
+      table.column(`f${(i * 7) % fields}`, 'float64').setF64(table.addRow(i, time, 0, i), i)
+    }
+    t.equal(batch.rows, rows)
+    t.same(
+      batch.tables.flatMap(({ series, rows }) => [...series.subarray(0, rows)]),
+      Array.from({ length: rows }, (_, i) => i),
+      'in order',
+    )
+    for (const { rows, columns, series } of batch.tables)
+      for (let row = 0; row < rows; row++) {
+        const set = columns.filter((column) => column.has(row)).map((column) => [column.name, column.f64[row]])
+        t.same(set, [[`f${(series[row] * 7) % fields}`, series[row]]])
+      }
+    const bytes = batch.tables.reduce((sum, { reserved }) => sum + reserved, 0)
+    t.ok(bytes < rows * 2000, `${bytes} bytes`)
+    batch.reset()
+    t.equal(batch.tables.length, 0, 'nothing is kept of them')
+  }
+})
+
+t.test('rows that set a good part of the fields, or set some of few, stay in one table, and so do decimals that are new', async (t) => {
+  const resolver = new FakeResolver()
+  const kinds: [string, number, number, FieldType][] = [
+    ['a fifth of 100', 100, 20, 'float64'],
+    ['one of 8', 8, 1, 'float64'],
+    ['one of 200 decimals', 200, 1, 'decimal'],
+  ]
+  for (const [what, fields, set, type] of kinds) {
+    const batch = new WriteBatch(resolver)
+    const ref = resolver.measurement('', what)
+    for (let i = 0; i < 4000; i++) {
+      const table = batch.tableForRow(ref)
+      const row = table.addRow(0, i, 0, i)
+      for (let n = 0; n < set; n++) {
+        const column = table.column(`f${(i * 7 + n) % fields}`, type)
+        if (type === 'decimal') column.setDecimal(row, 1n, i % 3)
+        else column.setF64(row, i)
+      }
+    }
+    t.equal(batch.tables.length, 1, what)
+  }
 })
 
 t.test('the fields of a batch are bounded, over all of its measurements', async (t) => {

@@ -7,6 +7,7 @@
  */
 
 import { SvcError } from '../errors/index.ts'
+import { Column, copyInto } from './column.ts'
 import type { FieldType, MeasurementRef, SeriesResolver, WriteLimits } from './schema.ts'
 
 const FIRST_CAPACITY = 16
@@ -26,6 +27,9 @@ const WRITE_LIMITS: WriteLimits = { fields: 2 ** 17, cells: 2 ** 24 }
 const KEPT_BYTES = 8 << 20
 /** Above so many columns of a table those that its last row has set are listed: to look at all of them for each row that is taken back would be quadratic. */
 const WIDE = 256
+/** A table of so many cells (rows times columns) does not grow any more when fewer than one in `GAPS` has a value. */
+const MANY_CELLS = 4096
+const GAPS = 8
 const encoder = new TextEncoder()
 
 /** Bytes of strings and histograms of one batch; a value is (offset, length). */
@@ -46,168 +50,6 @@ export class ByteHeap {
   }
 }
 
-/**
- * One field's values. `lanes` is the number of 32-bit halves a value takes: float64, int64, uint64 2; string and histogram 2
- * (offset and length in the heap); decimal 4 (128-bit two's complement, low first); bool 1 byte.
- */
-export class Column {
-  readonly name: string
-  readonly nameBytes: Uint8Array
-  readonly type: FieldType
-  /** Decimals: the most fractional digits of any value so far; values are stored at their own scale in `scales`. */
-  scale = 0
-  buffer: ArrayBuffer
-  f64: Float64Array
-  i32: Int32Array
-  u8: Uint8Array
-  /** Decimals only: fractional digits of each value. */
-  scales: Uint8Array | undefined
-  /** Row after the last one that was set. Rows before it without a value have validity 0. */
-  next = 0
-  /** One byte a row, 1 = present; undefined while no row was left out. */
-  validity: Uint8Array | undefined
-  /** float64: some value may be NaN or infinite. Found out by the storage, not by who fills the column. */
-  nonFinite = false
-  /** Row of the first value, so that taking that value back leaves the column empty. */
-  private first = 0
-  private spareValidity: Uint8Array | undefined
-  /** Of a wide table: where the column says that it was set. */
-  listed: Column[] | undefined
-  /** Its place in the table. */
-  place = 0
-  left = false // of an earlier write, and not asked for by this one: it does not grow with the rows
-
-  constructor(name: string, type: FieldType, capacity: number) {
-    this.name = name
-    this.nameBytes = encoder.encode(name)
-    this.type = type
-    this.buffer = new ArrayBuffer(capacity * bytesPerValue(type))
-    this.f64 = type === 'bool' ? EMPTY_F64 : new Float64Array(this.buffer)
-    this.i32 = type === 'bool' ? EMPTY_I32 : new Int32Array(this.buffer)
-    this.u8 = new Uint8Array(this.buffer)
-    if (type === 'decimal') this.scales = new Uint8Array(capacity)
-  }
-
-  /** Call before storing the value of `row`; keeps validity when rows were left out. */
-  mark(row: number): void {
-    if (row !== this.next || this.listed !== undefined) this.markWithCare(row)
-    else if (this.validity !== undefined) this.validity[row] = 1
-    this.next = row + 1
-  }
-
-  setF64(row: number, value: number): void {
-    this.mark(row)
-    this.f64[row] = value
-  }
-
-  /** int64 and uint64 (two's complement halves), string and histogram (offset, length); float64 whose bits count: a NaN in a JavaScript number may lose its own. */
-  setPair(row: number, low: number, high: number): void {
-    this.mark(row)
-    this.i32[row * 2] = low
-    this.i32[row * 2 + 1] = high
-  }
-
-  setBool(row: number, value: boolean): void {
-    this.mark(row)
-    this.u8[row] = value ? 1 : 0
-  }
-
-  /** @param unscaled the digits without the point, within 128 bits (at most 38 digits). */
-  setDecimal(row: number, unscaled: bigint, scale: number): void {
-    this.mark(row)
-    const at = row * 4
-    this.i32[at] = Number(BigInt.asIntN(32, unscaled))
-    this.i32[at + 1] = Number(BigInt.asIntN(32, unscaled >> 32n))
-    this.i32[at + 2] = Number(BigInt.asIntN(32, unscaled >> 64n))
-    this.i32[at + 3] = Number(BigInt.asIntN(32, unscaled >> 96n))
-    ;(this.scales as Uint8Array)[row] = scale
-    if (scale > this.scale) this.scale = scale
-  }
-
-  /** Sets `count` rows from `row` on to values as they lie in `buffer`: for all types but those with a part elsewhere (text, histograms, decimals). */
-  setRun(row: number, values: Uint8Array, count: number): void {
-    if (count === 0) return
-    this.mark(row)
-    this.validity?.fill(1, row, row + count)
-    this.u8.set(values, row * bytesPerValue(this.type))
-    this.next = row + count
-  }
-
-  has(row: number): boolean {
-    return row < this.next && (this.validity === undefined || this.validity[row] === 1)
-  }
-
-  /** Takes values back, so that there are none behind the first `rows`. */
-  cut(rows: number): void {
-    if (this.next <= rows) return
-    this.next = this.first >= rows ? 0 : rows
-    if (this.next === 0) this.first = 0
-  }
-
-  private markWithCare(row: number): void {
-    this.listed?.push(this)
-    if (row !== this.next) this.skipTo(row)
-    else if (this.validity !== undefined) this.validity[row] = 1
-  }
-
-  private skipTo(row: number): void {
-    if (row < this.next) return // the same field twice in one row: the later value replaces the earlier
-    if (this.next === 0) this.first = row
-    if (this.validity === undefined) {
-      const { capacity, spareValidity } = this
-      this.validity = spareValidity !== undefined && spareValidity.length >= capacity ? spareValidity : new Uint8Array(capacity)
-      this.validity.fill(1, 0, this.next)
-    }
-    this.validity.fill(0, this.next, row)
-    this.validity[row] = 1
-  }
-
-  grow(capacity: number): void {
-    if (capacity <= this.capacity) return
-    const grown = new ArrayBuffer(capacity * bytesPerValue(this.type))
-    new Uint8Array(grown).set(this.u8)
-    this.buffer = grown
-    if (this.type !== 'bool') {
-      this.f64 = new Float64Array(grown)
-      this.i32 = new Int32Array(grown)
-    }
-    this.u8 = new Uint8Array(grown)
-    if (this.scales !== undefined) this.scales = copyInto(new Uint8Array(capacity), this.scales)
-    if (this.validity !== undefined) this.validity = copyInto(new Uint8Array(capacity), this.validity)
-  }
-
-  /** Rows that it has room for. */
-  get capacity(): number {
-    return this.u8.length / bytesPerValue(this.type)
-  }
-
-  /** Bytes that it takes, also when it is empty. */
-  get reserved(): number {
-    return this.u8.length + (this.scales?.length ?? 0) + ((this.validity ?? this.spareValidity)?.length ?? 0)
-  }
-
-  /** Lets go of its memory: decoders remember columns that are not used again. */
-  free(): void {
-    this.reset()
-    this.listed = undefined
-    this.buffer = EMPTY_BUFFER
-    this.f64 = EMPTY_F64
-    this.i32 = EMPTY_I32
-    this.u8 = EMPTY_U8
-    this.scales = undefined
-    this.spareValidity = undefined
-  }
-
-  reset(): void {
-    this.next = 0
-    this.first = 0
-    this.scale = 0
-    this.nonFinite = false
-    if (this.validity !== undefined) this.spareValidity = this.validity
-    this.validity = undefined
-  }
-}
-
 /** What the tables of a batch have together. */
 class Room {
   /** Rows times columns that they have grown to since the batch was empty, beyond their first rows. */
@@ -222,7 +64,7 @@ class Room {
   }
 }
 
-/** The rows of one measurement, or (measurement null) rows of many measurements that all have just these fields. */
+/** Rows of one measurement, in order with those of its tables before, or (measurement null) rows of many measurements that all have just these fields. */
 export class TableBatch {
   readonly measurement: MeasurementRef | null
   rows = 0
@@ -310,6 +152,14 @@ export class TableBatch {
     return column
   }
 
+  /** Whether the next row would make it grow although it is mostly gaps: rows that set few of very many fields would take many times what they hold. */
+  get isCrowded(): boolean {
+    const { rows, asked } = this
+    if (rows < this.capacity || rows * asked < MANY_CELLS || this.columns.some((column) => this.setsScale(column))) return false
+    const values = this.columns.reduce((sum, column) => sum + column.values, rows)
+    return rows * asked > GAPS * values
+  }
+
   /** Bytes that it takes, also when it is empty. */
   get reserved(): number {
     return this.columns.reduce((sum, { reserved }) => sum + reserved, this.series.length * ROW_BYTES)
@@ -349,6 +199,11 @@ export class TableBatch {
     this.columns.length = kept
     this.addedLast = -1
     if (this.listed !== undefined) this.listed.length = 0
+  }
+
+  /** The scale of a new decimal is that of all rows of the write. */
+  private setsScale({ type, name }: Column): boolean {
+    return type === 'decimal' && this.measurement?.fields.has(name) === false
   }
 
   private list(): void {
@@ -403,6 +258,8 @@ export class WriteBatch {
   private last: TableBatch | undefined
   private anyMeasurement: TableBatch | undefined
   private part = 0
+  /** Some measurement has several tables. */
+  private isDivided = false
   private readonly room: Room
 
   constructor(resolver: SeriesResolver) {
@@ -436,6 +293,22 @@ export class WriteBatch {
     return table
   }
 
+  /**
+   * The table for the next row of a measurement: another one once the last is mostly gaps. A decoder that keeps the table asks again where `isCrowded`. For rows
+   * that set whatever fields a client names; `table` is for those whose fields are known.
+   */
+  tableForRow(measurement: MeasurementRef): TableBatch {
+    const last = this.table(measurement)
+    if (!last.isCrowded) return last
+    const table = new TableBatch(measurement, this.room)
+    this.tables.push(table)
+    this.byMeasurement.set(measurement, table)
+    this.isDivided = true
+    this.last = table
+    this.touch(table)
+    return table
+  }
+
   /** A table for rows of any measurement, all with the same few fields: how metrics with one value travel without a table each. */
   mixed(): TableBatch {
     let table = this.anyMeasurement
@@ -466,20 +339,17 @@ export class WriteBatch {
     this.begin()
     this.room.cells = 0
     if (heap.bytes.length > KEPT_BYTES) heap.bytes = new Uint8Array(FIRST_HEAP)
-    const isMany = tables.length > KEPT_TABLES
+    const isMany = tables.length > KEPT_TABLES || this.isDivided
     const isWide = this.room.columns > Math.min(KEPT_COLUMNS, this.room.limits.fields)
     const isLarge = isMany || isWide || tables.reduce((sum, { reserved }) => sum + reserved, heap.bytes.length) > KEPT_BYTES
     for (const table of tables) isLarge ? table.free() : table.reset()
     this.room.kept = this.room.columns
     if (!isMany) return
     tables.length = 0
+    this.isDivided = false
     this.anyMeasurement = undefined
     this.byMeasurement = new Map()
   }
-}
-
-export function bytesPerValue(type: FieldType): number {
-  return type === 'bool' ? 1 : type === 'decimal' ? 16 : 8
 }
 
 export function typeConflict(measurement: string, field: string, existing: FieldType, given: FieldType): SvcError {
@@ -488,13 +358,3 @@ export function typeConflict(measurement: string, field: string, existing: Field
     `cannot write field "${field}" of measurement "${measurement}": it is of type ${existing}, the point has ${given}; write it as ${existing} or under another field name`,
   )
 }
-
-function copyInto<T extends Uint8Array | Int32Array>(target: T, source: T): T {
-  target.set(source)
-  return target
-}
-
-const EMPTY_BUFFER = new ArrayBuffer(0)
-const EMPTY_U8 = new Uint8Array(0)
-const EMPTY_F64 = new Float64Array(0)
-const EMPTY_I32 = new Int32Array(0)

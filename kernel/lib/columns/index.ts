@@ -1,7 +1,8 @@
 /** Columns: the batches that points are written in, the chunks and samples that are read, and the table that decoders keep of known series. */
 export type { AggregateRequest, AggregateSet, GroupFunction, WindowFunction } from './aggregates.ts'
-export { ByteHeap, bytesPerValue, Column, TableBatch, typeConflict, WriteBatch } from './batch.ts'
+export { ByteHeap, TableBatch, typeConflict, WriteBatch } from './batch.ts'
 export type { ColumnChunk, Matcher, MatcherOp, SeriesChunk } from './chunks.ts'
+export { bytesPerValue, Column } from './column.ts'
 export { HeldRows, type HoldOptions, heldRows, type RowHold } from './held-rows.ts'
 export {
   bytesOfIntegers,

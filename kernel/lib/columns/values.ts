@@ -1,6 +1,6 @@
 /** Single values of a column, for those who do not go through it whole. */
 import { isStaleHistogram } from '../histogram/index.ts'
-import type { Column } from './batch.ts'
+import type { Column } from './column.ts'
 
 /** A byte order mark at the beginning is part of the text. */
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })

@@ -121,7 +121,7 @@ export class PointBuffer {
 
 function append(batch: WriteBatch, { measurement, tags, names, values, time }: Point, position: number): void {
   const ref = batch.resolver.measurement(batch.namespace, measurement)
-  const table = batch.table(ref)
+  const table = batch.tableForRow(ref)
   const row = table.addRow(batch.resolver.series(ref, tags), low(time), high(time), position)
   try {
     for (let i = 0; i < names.length; i++) setField(batch, table, names[i], values[i], row)

@@ -69,8 +69,8 @@ export class Admission {
     let admitted: Admitted
     try {
       // Each of these begins a field at least: a batch of far too many is found out before any of them is begun.
-      const fresh = batch.tables.reduce((sum, { measurement, rows }) => sum + (rows > 0 && measurement?.fields.size === 0 ? 2 : 0), 0)
-      if (fresh > this.maxNew.definitions) throw tooManyDefinitions(this.maxNew.definitions)
+      const fresh = new Set(batch.tables.flatMap(({ measurement, rows }) => (rows > 0 && measurement?.fields.size === 0 ? measurement : [])))
+      if (2 * fresh.size > this.maxNew.definitions) throw tooManyDefinitions(this.maxNew.definitions)
       for (const table of batch.tables) {
         if (table.rows === 0) continue
         const refused = judge(table, bounds, window, work, (row) => this.nameOf(table, row))
