@@ -1,4 +1,4 @@
-/** Typed views over a memtable chunk (../threads/memtable-layout.ts), made once a chunk; all reads of shared memory go through here. */
+/** Typed views over a memtable chunk (../threads/memtable-layout.ts), made once; all reads of shared memory go through here. */
 
 import type { FieldType } from 'svcdb'
 import { CHUNK_HAS_NON_FINITE, CHUNK_HAS_NULLS, CHUNK_HEADER_FLAGS, CHUNK_HEADER_ROWS, type ChunkDef } from '../threads/memtable-layout.ts'
@@ -31,6 +31,60 @@ export function valueBytes(type: FieldType): number {
   return type === 'bool' ? 1 : type === 'decimal' ? 16 : 8
 }
 
+/** The columns of a chunk by field. Views are made when they are asked for: most threads read few of those that very many wide tables have. */
+class ChunkColumns {
+  private readonly def: ChunkDef
+  private readonly views: (ColumnView | undefined)[] = []
+  private places: Map<number, number> | undefined
+
+  constructor(def: ChunkDef) {
+    this.def = def
+  }
+
+  get size(): number {
+    return this.def.columns.length
+  }
+
+  has(field: number): boolean {
+    return this.place(field) !== undefined
+  }
+
+  get(field: number): ColumnView | undefined {
+    const place = this.place(field)
+    return place === undefined ? undefined : this.at(place)
+  }
+
+  *[Symbol.iterator](): Generator<[field: number, view: ColumnView]> {
+    for (const [place, { field }] of this.def.columns.entries()) yield [field, this.at(place)]
+  }
+
+  private place(field: number): number | undefined {
+    this.places ??= new Map(this.def.columns.map((column, place) => [column.field, place]))
+    return this.places.get(field)
+  }
+
+  private at(place: number): ColumnView {
+    return (this.views[place] ??= viewOf(this.def, place))
+  }
+}
+
+function viewOf({ buffer, capacity, columns }: ChunkDef, place: number): ColumnView {
+  const { type, width, offset, validityOffset } = columns[place]
+  const narrow = width < valueBytes(type)
+  return {
+    type,
+    width,
+    offset,
+    flagsSlot: CHUNK_HEADER_FLAGS + place,
+    f64: type === 'float64' && !narrow ? new Float64Array(buffer, offset, capacity) : NO_F64,
+    i32: type === 'bool' || narrow ? NO_I32 : new Int32Array(buffer, offset, (capacity * width) / 4),
+    ints: narrow ? (width === 2 ? new Int16Array(buffer, offset, capacity) : new Int32Array(buffer, offset, capacity)) : undefined,
+    u8: new Uint8Array(buffer, offset, capacity * width),
+    validity: new Uint8Array(buffer, validityOffset, capacity >> 3),
+    validityOffset,
+  }
+}
+
 export class ChunkView {
   readonly def: ChunkDef
   readonly header: Int32Array
@@ -38,7 +92,7 @@ export class ChunkView {
   /** Low and high half of each time. */
   readonly time: Int32Array
   readonly prev: Int32Array
-  readonly columns = new Map<number, ColumnView>()
+  readonly columns: ChunkColumns
   private readonly bigTimes: BigInt64Array
   /** Least and greatest time of each full block, once asked for. */
   private readonly zones: ([bigint, bigint] | undefined)[] = []
@@ -51,22 +105,7 @@ export class ChunkView {
     this.time = new Int32Array(buffer, def.timeOffset, capacity * 2)
     this.bigTimes = new BigInt64Array(buffer, def.timeOffset, capacity)
     this.prev = new Int32Array(buffer, def.prevOffset, capacity)
-    for (const [i, column] of def.columns.entries()) {
-      const { type, width, offset, validityOffset } = column
-      const narrow = width < valueBytes(type)
-      this.columns.set(column.field, {
-        type,
-        width,
-        offset,
-        flagsSlot: CHUNK_HEADER_FLAGS + i,
-        f64: type === 'float64' && !narrow ? new Float64Array(buffer, offset, capacity) : NO_F64,
-        i32: type === 'bool' || narrow ? NO_I32 : new Int32Array(buffer, offset, (capacity * width) / 4),
-        ints: narrow ? (width === 2 ? new Int16Array(buffer, offset, capacity) : new Int32Array(buffer, offset, capacity)) : undefined,
-        u8: new Uint8Array(buffer, offset, capacity * width),
-        validity: new Uint8Array(buffer, validityOffset, capacity >> 3),
-        validityOffset,
-      })
-    }
+    this.columns = new ChunkColumns(def)
   }
 
   published(): number {

@@ -86,6 +86,14 @@ interface MemtableOptions {
   heapBuffer?: number
 }
 
+/** What rows of a namespace take. */
+export interface Taken {
+  /** Of `bytes`. */
+  bytes: number
+  /** Of `allocated`: a chunk that several namespaces share counts for the one whose row began it. */
+  memory: number
+}
+
 const NO_BYTES: ReadonlyMap<number, number> = new Map()
 
 export class Memtable {
@@ -99,8 +107,8 @@ export class Memtable {
   readonly since: number
   /** Bytes of rows and text in use. */
   bytes = 0
-  /** Of these bytes, by namespace. */
-  readonly bytesOf = new Map<string, number>()
+  /** By namespace. */
+  readonly taken = new Map<string, Taken>()
   rows = 0
   /** It has rows of series that were given back later: read from the log. */
   ownerless = false

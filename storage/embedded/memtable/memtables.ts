@@ -13,13 +13,14 @@ import type { Publisher } from '../threads/publishing/publisher.ts'
 import { Shared } from '../threads/shared-header.ts'
 import type { TableRows } from '../wal/record.ts'
 import type { HeldMemory } from './held-memory.ts'
-import { Memtable } from './memtable.ts'
+import { Memtable, type Taken } from './memtable.ts'
 import { bytesOfParts, rowParts } from './row-parts.ts'
 import type { SeriesTimes } from './series-times.ts'
 import { MemtableMemory, type SlabPool } from './slabs.ts'
 
 /** Part of the time that the main thread may be at work for the server to count as idle. */
 const IDLE = 0.1
+const NOTHING: Taken = { bytes: 0, memory: 0 }
 
 interface MemtablesOptions {
   shared: Int32Array
@@ -102,7 +103,7 @@ export class Memtables {
     index.publish(lastSeries)
     active.ensureSeries(lastSeries)
     times.ensure(lastSeries)
-    const before = active.bytes
+    const { bytes, allocated } = active
     Atomics.add(shared, Shared.SEQ, 1)
     for (const rows of tables) {
       const table = schema.tables[rows.table]
@@ -112,7 +113,9 @@ export class Memtables {
       active.append(id, rows, heap, fields, rows.fields, times)
     }
     Atomics.add(shared, Shared.SEQ, 1)
-    if (namespace !== undefined) active.bytesOf.set(namespace, (active.bytesOf.get(namespace) ?? 0) + active.bytes - before)
+    if (namespace === undefined) return
+    const taken = active.taken.get(namespace) ?? NOTHING
+    active.taken.set(namespace, { bytes: taken.bytes + active.bytes - bytes, memory: taken.memory + active.allocated - allocated })
   }
 
   /** What rows of a write will take, but for their texts. */
@@ -167,14 +170,15 @@ export class Memtables {
     return this.frozen.reduce((sum, memtable) => sum + memtable.allocated, this.active.allocated)
   }
 
-  /** Bytes that rows of a namespace take. */
-  bytesOf(namespace: string): number {
-    return this.all().reduce((sum, memtable) => sum + (memtable.bytesOf.get(namespace) ?? 0), 0)
+  /** What rows of a namespace take. */
+  takenBy(namespace: string): Taken {
+    const all = this.all().map(({ taken }) => taken.get(namespace) ?? NOTHING)
+    return { bytes: all.reduce((sum, { bytes }) => sum + bytes, 0), memory: all.reduce((sum, { memory }) => sum + memory, 0) }
   }
 
   /** Nothing of the namespace is left. */
   forget(namespace: string): void {
-    for (const memtable of this.all()) memtable.bytesOf.delete(namespace)
+    for (const memtable of this.all()) memtable.taken.delete(namespace)
   }
 
   private next(file: number): Memtable {

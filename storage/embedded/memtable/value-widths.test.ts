@@ -67,7 +67,7 @@ t.test(`numbers of all sizes (seed ${SEED})`, async (t) => {
     }
     const found = read(chunks(), FIELDS)
     if (JSON.stringify(found, text) !== JSON.stringify(wanted, text)) return t.fail(`SVC_SEED=${SEED + round}`)
-    t.pass(`${wanted.length} rows, ${new Set(chunks().flatMap(({ columns }) => [...columns.values()].map(({ width }) => width))).size} widths`)
+    t.pass(`${wanted.length} rows, ${new Set(chunks().flatMap(({ columns }) => [...columns].map(([, { width }]) => width))).size} widths`)
   }
 })
 

@@ -4,6 +4,7 @@
  */
 import type { FieldType } from 'svcdb'
 import { type ChunkView, valueBytes } from '../memtable/chunk-view.ts'
+import { FieldViews } from '../memtable/field-views.ts'
 import type { OrderedRows } from '../memtable/row-order.ts'
 import { CHUNK_ROWS, ROW_BITS } from '../threads/memtable-layout.ts'
 import type { WorkerConfig } from '../threads/messages.ts'
@@ -81,18 +82,18 @@ function textBytes({ chunks, ordered, groups, rows }: OutputRows, columns: reado
   const texts = columns.filter(({ type }) => hasLength(type))
   if (texts.length === 0) return undefined
   const of = new Float64Array(rows)
+  const { within } = new FieldViews(
+    chunks,
+    texts.map(({ field }) => field),
+  )
   let total = 0
-  for (const { field } of texts) {
-    const views = chunks.map((chunk) => chunk.columns.get(field))
-    const mayBeNull = chunks.map((chunk, i) => views[i] !== undefined && chunk.hasNulls(views[i]))
-    for (let row = 0; row < rows; row++) {
-      const end = groups === undefined ? row + 1 : groups[row + 1]
-      for (let i = groups === undefined ? row : groups[row]; i < end; i++) {
-        const position = ordered.rows[i]
-        const chunk = position >>> ROW_BITS
-        const view = views[chunk]
-        const at = position & OFFSET
-        if (view === undefined || (mayBeNull[chunk] && (view.validity[at >> 3] & (1 << (at & 7))) === 0)) continue
+  for (let row = 0; row < rows; row++) {
+    const end = groups === undefined ? row + 1 : groups[row + 1]
+    for (let i = groups === undefined ? row : groups[row]; i < end; i++) {
+      const position = ordered.rows[i]
+      const at = position & OFFSET
+      for (const { view, mayBeNull } of within[position >>> ROW_BITS]) {
+        if (mayBeNull && (view.validity[at >> 3] & (1 << (at & 7))) === 0) continue
         const length = view.i32[at * 2 + 1]
         of[row] += length
         total += length

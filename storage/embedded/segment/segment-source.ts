@@ -10,12 +10,14 @@ import { logicalType, type RowSource, type RowStream } from '../duckdb/duckdb.ts
 import { duckdb } from '../duckdb/native.ts'
 import { copyValues, writeValues } from '../duckdb/vector-writer.ts'
 import { BLOCK_ROWS, type ChunkView, valueBytes } from '../memtable/chunk-view.ts'
+import { FieldViews } from '../memtable/field-views.ts'
 import { SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
 import { Gathered, GatheredColumn, gatherTimesAs } from '../memtable/row-gather.ts'
 import type { OrderedRows } from '../memtable/row-order.ts'
 import { lowerBound } from '../read/samples/search.ts'
 import type { SegmentColumn } from '../threads/segment-entry.ts'
 import { bitsColumn, keepOnly } from './bits-column.ts'
+import { Scatter, type ScatterTarget } from './scatter.ts'
 
 export const MEASUREMENT_COLUMN = '_measurement'
 
@@ -41,10 +43,17 @@ export class SegmentSource implements RowSource {
   readonly columns: RowSource['columns']
   private readonly input: SegmentRows
   private readonly fields: SegmentColumn[]
+  /** Where most chunks have few of the fields. */
+  private readonly sparse: FieldViews | undefined
 
   constructor(input: SegmentRows, fields: SegmentColumn[]) {
     this.input = input
     this.fields = fields
+    const views = new FieldViews(
+      input.chunks,
+      fields.map(({ field }) => field),
+    )
+    this.sparse = views.isSparse ? views : undefined
     const { ordered, groups, measurementOf } = input
     this.rows = groups === undefined ? ordered.rows.length : groups.length - 1
     const integer = () => duckdb().create_logical_type(duckdb().Type.INTEGER)
@@ -62,12 +71,16 @@ export class SegmentSource implements RowSource {
   }
 
   open(projected: number[]): RowStream {
-    return new SegmentStream(this.input, this.fields, 0, this.rows, projected)
+    return this.stream(0, this.rows, projected)
   }
 
   /** Rows [from, to) alone. */
   part(from: number, to: number): RowSource {
-    return { columns: this.columns, rows: to - from, open: (projected) => new SegmentStream(this.input, this.fields, from, to, projected) }
+    return { columns: this.columns, rows: to - from, open: (projected) => this.stream(from, to, projected) }
+  }
+
+  private stream(from: number, to: number, projected: readonly number[]): RowStream {
+    return new SegmentStream({ ...this.input, sparse: this.sparse }, this.fields, from, to, projected)
   }
 }
 
@@ -78,10 +91,11 @@ type Stretched =
   | { kind: 'measurement' }
   | { kind: 'series' }
   | { kind: 'time' }
-  | { kind: 'field'; field: SegmentColumn; isBits: boolean; source: GatheredColumn; out: Gathered }
+  | { kind: 'field'; field: SegmentColumn; isBits: boolean; out: Gathered; source: GatheredColumn | undefined }
 
 class SegmentStream implements RowStream {
   private readonly input: SegmentRows
+  private readonly scatter: Scatter | undefined
   /** Where it ends. */
   private readonly rows: number
   private readonly columns: Stretched[]
@@ -93,8 +107,15 @@ class SegmentStream implements RowStream {
   private readonly times: Gathered
   private at: number
 
-  constructor(input: SegmentRows, fields: readonly SegmentColumn[], from: number, rows: number, projected: readonly number[]) {
-    const { chunks, ordered, groups, measurementOf } = input
+  /** @param input `sparse` when its rows are to be scattered. */
+  constructor(
+    input: SegmentRows & { sparse: FieldViews | undefined },
+    fields: readonly SegmentColumn[],
+    from: number,
+    rows: number,
+    projected: readonly number[],
+  ) {
+    const { chunks, ordered, groups, measurementOf, sparse } = input
     this.input = input
     this.at = from
     this.rows = rows
@@ -105,7 +126,8 @@ class SegmentStream implements RowStream {
       BLOCK_ROWS * Math.max(1, Math.min(blocks, Math.floor(STRETCH_BYTES / bytes / BLOCK_ROWS))),
     )
     const made = (field: SegmentColumn, isBits: boolean) => (): Stretched => {
-      return { kind: 'field', field, isBits, source: new GatheredColumn(chunks, field.field), out: new Gathered(room, valueBytes(field.type)) }
+      const source = sparse === undefined ? new GatheredColumn(chunks, field.field) : undefined
+      return { kind: 'field', field, isBits, source, out: new Gathered(room, valueBytes(field.type)) }
     }
     const all: (() => Stretched)[] = [
       ...(measurementOf === undefined ? [] : [() => ({ kind: 'measurement' }) as const]),
@@ -115,6 +137,7 @@ class SegmentStream implements RowStream {
       ...fields.filter(hasBits).map((field) => made(field, true)),
     ]
     this.columns = projected.map((column) => all[column]())
+    this.scatter = sparse === undefined ? undefined : new Scatter(sparse, input, targetsOf(this.columns))
     this.starts = groups === undefined ? ordered.starts : startsAmong(groups, ordered.starts)
     this.stretch = new Stretch(room, ordered.series, this.starts, measurementOf, from)
     this.picked = new Int32Array(groups === undefined ? 0 : room)
@@ -127,6 +150,7 @@ class SegmentStream implements RowStream {
     const { stretch } = this
     if (this.at === stretch.to) {
       stretch.advance(this.rows)
+      this.scatter?.collect(stretch.from, stretch.to - stretch.from, stretch.sequence)
       for (const column of this.columns) this.collect(column)
     }
     const from = this.at - stretch.from
@@ -142,14 +166,15 @@ class SegmentStream implements RowStream {
     if (column.kind === 'time') gatherTimesAs(input.chunks, this.firsts(n), sequence, n, times.i32)
     if (column.kind !== 'field') return
     const { field, isBits, source, out } = column
-    const positions = this.winners(source, n)
-    const { encoding } = field
-    const apart = hasBits(field)
-    const scaled = encoding.kind === 'scaled' && !isBits ? encoding : undefined
-    if (scaled !== undefined && !scaled.wide && !apart) return source.gatherScaled(positions, sequence, n, 10 ** scaled.scale, out)
-    source.gatherAs(positions, sequence, n, valueBytes(field.type), out)
-    if (apart) keepOnly(out, n, !isBits)
-    if (scaled !== undefined) scaleInPlace(out, n, scaled)
+    const power = powerOf(column)
+    if (source !== undefined) {
+      const positions = this.winners(source, n)
+      if (power === undefined) source.gatherAs(positions, sequence, n, valueBytes(field.type), out)
+      else source.gatherScaled(positions, sequence, n, power, out)
+    }
+    if (power !== undefined) return
+    if (hasBits(field)) keepOnly(out, n, !isBits)
+    if (field.encoding.kind === 'scaled' && !isBits) scaleInPlace(out, n, field.encoding)
   }
 
   private write(vector: bindings.Vector, column: Stretched, from: number, n: number): void {
@@ -181,6 +206,20 @@ class SegmentStream implements RowStream {
     for (let i = 0; i < n; i++) this.picked[i] = column.lastSet(ordered.rows, groups[from + i], groups[from + i + 1])
     return this.picked
   }
+}
+
+/** Of a column that is collected as integers: what its values are multiplied by. */
+function powerOf({ field, isBits }: Extract<Stretched, { kind: 'field' }>): number | undefined {
+  const { encoding } = field
+  if (encoding.kind !== 'scaled' || encoding.wide || isBits || hasBits(field)) return undefined
+  return 10 ** encoding.scale
+}
+
+function targetsOf(columns: readonly Stretched[]): ScatterTarget[] {
+  return columns.flatMap((column) => {
+    if (column.kind !== 'field') return []
+    return { field: column.field.field, width: valueBytes(column.field.type), power: powerOf(column), out: column.out }
+  })
 }
 
 /** Some neighbouring output rows [from, to): whose they are, and the order in which they came. */

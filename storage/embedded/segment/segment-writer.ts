@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { type Duck, type RowSource, sqlText } from '../duckdb/duckdb.ts'
 import { flushEncrypted, isEncrypted, namedForRowNumbers } from '../encryption/encrypted-write.ts'
 import { fileCrc } from '../integrity/file-crc.ts'
-import type { ChunkView } from '../memtable/chunk-view.ts'
+import { FieldViews } from '../memtable/field-views.ts'
 import { groupDuplicates, orderRows } from '../memtable/row-order.ts'
 import type { FieldDef, TableDef } from '../threads/definitions.ts'
 import type { WorkerConfig } from '../threads/messages.ts'
@@ -94,12 +94,16 @@ async function flushTable(state: WorkerState, part: MemtablePart, table: TableDe
   const measurementOf = shared ? state.series.measurementArray : undefined
   const ordered = orderRows(part, {}, measurementOf)
   const groups = ordered.duplicates ? groupDuplicates(part.chunks, ordered) : undefined
+  const views = new FieldViews(
+    part.chunks,
+    table.fields.map(({ id }) => id),
+  )
   const named = namedForRowNumbers(
     table.fields
-      .filter((field) => part.chunks.some((chunk) => chunk.columns.has(field.id)))
-      .map((field) => ({ field: field.id, name: field.column, type: field.type, scale: field.scale, encoding: encodingOf(field, part, target) })),
+      .filter((field) => views.of(field.id).length > 0)
+      .map((field) => ({ field: field.id, name: field.column, type: field.type, scale: field.scale, encoding: encodingOf(field, views, part.counts, target) })),
   )
-  const columns = withBitsColumns(named, (field) => part.chunks.some((chunk) => hasNonFinite(chunk, field)))
+  const columns = withBitsColumns(named, (field) => hasNonFinite(views, field))
   const stored = columns.filter((column) => !isEncrypted(column))
   const source = new SegmentSource({ chunks: part.chunks, heap: memtable.heap, ordered, groups, measurementOf }, stored)
   const file = segmentPath(id, part.minTime)
@@ -170,25 +174,22 @@ export function copyOptions(config: WorkerConfig, columns: readonly SegmentColum
   return `FORMAT PARQUET, PARQUET_VERSION V2, COMPRESSION ${compression}${level}, ROW_GROUP_SIZE ${rowGroupRows}${dictionaries}`
 }
 
-function encodingOf(field: FieldDef, { chunks, counts }: MemtablePart, { duck }: SegmentTarget): SegmentEncoding {
+function encodingOf(field: FieldDef, views: FieldViews, counts: readonly number[], { duck }: SegmentTarget): SegmentEncoding {
   const key = duck.encrypted.keys.keyOf(field.name)
-  if (key !== undefined) return chunks.some((chunk) => hasNonFinite(chunk, field.id)) ? { kind: 'encrypted', key, nonFinite: true } : { kind: 'encrypted', key }
-  return field.type === 'float64' ? chooseEncoding(chunks, counts, field.id) : { kind: 'plain' }
+  if (key !== undefined) return hasNonFinite(views, field.id) ? { kind: 'encrypted', key, nonFinite: true } : { kind: 'encrypted', key }
+  return field.type === 'float64' ? chooseEncoding(views, counts, field.id) : { kind: 'plain' }
 }
 
-function hasNonFinite(chunk: ChunkView, field: number): boolean {
-  const view = chunk.columns.get(field)
-  return view !== undefined && chunk.hasNonFinite(view)
+function hasNonFinite(views: FieldViews, field: number): boolean {
+  return views.of(field).some(({ chunk, view }) => views.chunks[chunk].hasNonFinite(view))
 }
 
-function chooseEncoding(chunks: readonly ChunkView[], counts: readonly number[], field: number): SegmentEncoding {
+function chooseEncoding(views: FieldViews, counts: readonly number[], field: number): SegmentEncoding {
   const choice = new EncodingChoice()
   do {
-    for (const [c, chunk] of chunks.entries()) {
-      const view = chunk.columns.get(field)
-      if (view === undefined) continue
-      const bits = chunk.hasNulls(view) ? view.validity : undefined
-      if (!choice.offer(view.ints ?? view.f64, 0, counts[c], bits, chunk.hasNonFinite(view))) break
+    for (const { chunk, view, mayBeNull } of views.of(field)) {
+      const bits = mayBeNull ? view.validity : undefined
+      if (!choice.offer(view.ints ?? view.f64, 0, counts[chunk], bits, views.chunks[chunk].hasNonFinite(view))) break
     }
   } while (!choice.settled())
   return choice.result()
