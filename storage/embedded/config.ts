@@ -66,7 +66,7 @@ export const configSchema = Type.Object({
     minimum: 1 << 20,
     maximum: 2 ** 38,
     description:
-      'Bytes of all memtables, and of flushed ones that queries still read, above which writes answer 503 BACKPRESSURE; queries that hold half of it are ended with the same code, those that began first before others',
+      'Bytes of all memtables, and of flushed ones that queries still read, above which writes answer 503 BACKPRESSURE. Under server.multi_tenancy rows of one namespace have at most three times what is left, alone three quarters. Queries that hold half of it are ended with the same code, those that began first before others',
   }),
   cdc_capacity: Type.Integer({
     default: 65_536,
@@ -120,7 +120,8 @@ export const configSchema = Type.Object({
     default: 64,
     minimum: 4,
     maximum: 100_000,
-    description: 'Segments of a table that wait for a merge from which on writes answer 503 BACKPRESSURE until merging has caught up',
+    description:
+      'Segments of a table that wait for a merge from which on writes of its namespace, or of all where they share the table, answer 503 BACKPRESSURE until merging has caught up',
   }),
   maintenance_max_deaths: Type.Integer({
     default: 3,

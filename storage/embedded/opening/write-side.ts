@@ -50,6 +50,7 @@ export function openWriteSide(opening: Opening, data: StoredData, neededFrom: ()
     pressureLimits(config, unreadable),
     () => timers.monotonic(),
     () => catalog.store.commits.fault,
+    (table) => schema.any(schema.tables[table]?.measurement ?? -1)?.namespace,
   )
   const slices = slicesOf(timers)
   const applied = (): number => writes.applied

@@ -14,7 +14,7 @@ interface UsageSources {
 }
 
 export function usageOf(namespace: string, { schema, index, memtables, segments }: UsageSources): NamespaceUsage {
-  let bytes = memtables.bytesOf(namespace)
+  let { bytes } = memtables.takenBy(namespace)
   let oldest = Number.POSITIVE_INFINITY
   let measurements = 0
   for (const { id, tables, kept } of schema.owned(namespace)) {

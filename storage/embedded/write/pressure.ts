@@ -4,10 +4,31 @@
  * - the memtables, with the records that wait for the log, are at their limit: STORAGE_FULL when flushing fails for want of space, else BACKPRESSURE;
  * - merging is behind: STORAGE_FULL or BACKPRESSURE likewise. Segments that cannot be merged for another reason do not count: refusing writes would
  *   not repair them.
+ * A namespace is refused before the others: rows of one take at most `OF_FREE` times the memory that is left, and where segments of its tables wait for a merge
+ * only its own writes do.
  */
 import { classify, SvcError } from 'svcdb/lib/errors'
 import { backlog, type CompactionLimits } from '../compaction/plan.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
+
+/** Alone a namespace has three quarters of the memory; where several have taken what they may, as much is left as a third of what each has. */
+const OF_FREE = 3
+
+export interface MemoryUse {
+  /** Bytes of the memtables and of what is on its way there. */
+  memory: number
+  /** Bytes that jobs hold of memtables that are gone. */
+  held: number
+  /** Of the memory, what rows of the namespace that writes take. */
+  own: number
+}
+
+interface Waiting {
+  segments: number
+  table: number
+}
+
+const NONE_WAIT: Waiting = { segments: 0, table: -1 }
 
 export interface PressureLimits {
   maxMemtableMemory: number
@@ -23,20 +44,30 @@ export class Pressure {
   private readonly limits: PressureLimits
   private readonly monotonic: () => number
   private readonly catalogFault: () => SvcError | undefined
+  private readonly ownerOf: (table: number) => string | undefined
   private deaths: number[] = []
   private threadFault: SvcError | undefined
   private flushFailure: SvcError | undefined
   /** Tables whose last merge failed, and why. */
   private readonly mergeFailures = new Map<number, SvcError>()
   /** The table with most segments that wait for a merge. */
-  private waiting = { segments: 0, table: -1 }
+  private waiting: Waiting = NONE_WAIT
+  /** The same for each namespace with too many; undefined: of tables that namespaces share. */
+  private readonly behind = new Map<string | undefined, Waiting>()
   /** Of each table that has any. */
   private readonly waitingOf = new Map<number, number>()
   /** Those that were there at the start have been looked at. */
   private measured = false
 
-  constructor(limits: PressureLimits, monotonic: () => number, catalogFault: () => SvcError | undefined) {
+  /** @param ownerOf the namespace of a table; undefined: several share it. */
+  constructor(
+    limits: PressureLimits,
+    monotonic: () => number,
+    catalogFault: () => SvcError | undefined,
+    ownerOf: (table: number) => string | undefined = () => undefined,
+  ) {
     this.limits = limits
+    this.ownerOf = ownerOf
     this.monotonic = monotonic
     this.catalogFault = catalogFault
   }
@@ -55,30 +86,37 @@ export class Pressure {
     return this.waiting.segments >= this.limits.maxBacklog
   }
 
-  /** Why a write is refused while the memtables hold `memory` bytes, and jobs `held` bytes of those that are gone. */
-  refusal(memory: number, held = 0): SvcError | undefined {
-    const { maxMemtableMemory, maxBacklog } = this.limits
+  /** Why a write is refused. @param namespace that writes; without a name it is the only one. */
+  refusal({ memory, held, own }: MemoryUse, namespace = ''): SvcError | undefined {
+    const { maxMemtableMemory } = this.limits
     const { fault } = this
     if (fault !== undefined) return fault
-    if (memory + held >= maxMemtableMemory) {
-      if (this.flushFailure?.code === 'STORAGE_FULL')
-        return new SvcError(
-          'STORAGE_FULL',
-          `${memory + held} bytes of rows are in memory, [database] max_memtable_memory is ${maxMemtableMemory}, and there is no space to flush them; free space, writes resume without a restart`,
-        )
-      const why = this.flushFailure === undefined ? reasonOf(memory, held) : `the last flush failed (${this.flushFailure.code})`
-      return new SvcError(
-        'BACKPRESSURE',
-        `${memory + held} bytes of rows are in memory, [database] max_memtable_memory is ${maxMemtableMemory}: ${why}; retry in a second`,
+    const free = maxMemtableMemory - memory - held
+    if (free <= 0) return this.tooMuch(`${memory + held} bytes of rows are in memory`, reasonOf(memory, held))
+    if (namespace !== '' && own > OF_FREE * free)
+      return this.tooMuch(
+        `rows of namespace "${namespace}" take ${own} of ${memory + held} bytes in memory, and the rest is left to others`,
+        reasonOf(memory, held),
       )
-    }
-    if (!this.compactionBehind) return undefined
-    const { segments, table } = this.waiting
+    return this.compactionBehind ? this.refusalOf(this.behind.get(undefined) ?? this.behind.get(namespace)) : undefined
+  }
+
+  private tooMuch(what: string, reason: string): SvcError {
+    const limit = `[database] max_memtable_memory is ${this.limits.maxMemtableMemory}`
+    if (this.flushFailure?.code === 'STORAGE_FULL')
+      return new SvcError('STORAGE_FULL', `${what}, ${limit}, and there is no space to flush them; free space, writes resume without a restart`)
+    const why = this.flushFailure === undefined ? reason : `the last flush failed (${this.flushFailure.code})`
+    return new SvcError('BACKPRESSURE', `${what}, ${limit}: ${why}; retry in a second`)
+  }
+
+  private refusalOf(waiting: Waiting | undefined): SvcError | undefined {
+    if (waiting === undefined) return undefined
+    const { segments, table } = waiting
     if (this.mergeFailures.has(table))
       return new SvcError('STORAGE_FULL', `${segments} segments wait for a merge, and there is no space for one; free space, writes resume without a restart`)
     return new SvcError(
       'BACKPRESSURE',
-      `${segments} segments of a table wait for a merge, [database] compaction_max_backlog is ${maxBacklog}: merging is behind; retry in a second`,
+      `${segments} segments of a table wait for a merge, [database] compaction_max_backlog is ${this.limits.maxBacklog}: merging is behind; retry in a second`,
     )
   }
 
@@ -123,7 +161,17 @@ export class Pressure {
       // Some of its segments cannot be read any more: another table may have more.
       if ((this.waitingOf.get(most.table) ?? 0) < most.segments) continue
       this.waiting = most
-      return
+      break
+    }
+    this.behind.clear()
+    if (this.compactionBehind) this.findBehind()
+  }
+
+  private findBehind(): void {
+    for (const [table, segments] of this.waitingOf) {
+      if (segments < this.limits.maxBacklog) continue
+      const owner = this.ownerOf(table)
+      if (segments > (this.behind.get(owner)?.segments ?? 0)) this.behind.set(owner, { segments, table })
     }
   }
 
@@ -135,8 +183,8 @@ export class Pressure {
     else this.waitingOf.delete(table)
   }
 
-  private most(): { segments: number; table: number } {
-    let [segments, table] = [0, -1]
+  private most(): Waiting {
+    let { segments, table } = NONE_WAIT
     for (const [other, waiting] of this.waitingOf) if (waiting > segments) [segments, table] = [waiting, other]
     return { segments, table }
   }

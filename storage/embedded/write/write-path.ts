@@ -54,8 +54,8 @@ export class WritePath {
   private lastSequence = 0
   /** Writes on their way through the log, and their namespaces, in its order. */
   private readonly inFlight = new Map<Admitted, string>()
-  /** Bytes that the rows of these will take in the memtable, without their texts. */
-  private coming = 0
+  /** Bytes that the rows of these will take in the memtable, by namespace. */
+  private readonly coming = new Map<string, number>()
   /** A byte a series, for `idle`; all 0 between two calls. */
   private busy = new Uint8Array(0)
   private readonly dependencies: WritePathDependencies
@@ -74,7 +74,7 @@ export class WritePath {
   write(batch: WriteBatch, options: WriteOptions): Promise<WriteResult> {
     const { admission, batches, windows, changes, memtables, metrics, timers } = this.dependencies
     batches.returned()
-    const refusal = this.refused()
+    const refusal = this.refused(batch.namespace)
     if (refusal !== undefined) {
       batches.release(batch)
       this.giveBack()
@@ -100,7 +100,7 @@ export class WritePath {
     const logged = startSpan('wal')
     return new Promise((resolve, reject) => {
       this.append(
-        { namespace, heap: batch.heap.bytes, backfill },
+        { namespace, heap: batch.heap.bytes, texts: batch.heap.length, backfill },
         admitted,
         (sequence) => {
           logged?.end()
@@ -123,7 +123,7 @@ export class WritePath {
 
   /** Makes definitions of the namespace durable that come with no rows. */
   define(namespace: string, definitions: Definitions, undo: (() => void)[]): Promise<void> {
-    const refusal = this.refused()
+    const refusal = this.refused(namespace)
     if (refusal !== undefined) {
       for (const step of undo.reverse()) step()
       return Promise.reject(refusal)
@@ -142,7 +142,7 @@ export class WritePath {
     }
     return new Promise((resolve, reject) =>
       this.append(
-        { namespace: '', heap: NO_HEAP, backfill: false },
+        { namespace: '', heap: NO_HEAP, texts: 0, backfill: false },
         admitted,
         () => {
           this.dependencies.results.changed(namespace, EVER)
@@ -249,20 +249,23 @@ export class WritePath {
     return this.refusal ?? wal.poisoned ?? pressure.fault
   }
 
-  private refused(): SvcError | undefined {
+  private refused(namespace: string): SvcError | undefined {
     const { wal, memtables, pressure, rotation } = this.dependencies
+    let coming = 0
+    for (const bytes of this.coming.values()) coming += bytes
     // An empty cell has no bytes in the record.
-    const memory = memtables.memory + Math.max(wal.waiting, this.coming)
+    const memory = memtables.memory + Math.max(wal.waiting, coming)
     const held = memtables.heldMemory
     if (held > 0) memtables.needMemory(memory)
-    const refusal = this.fault ?? pressure.refusal(memory, held)
+    const own = memtables.takenBy(namespace).memory + (this.coming.get(namespace) ?? 0)
+    const refusal = this.fault ?? pressure.refusal({ memory, held, own }, namespace)
     // After a start nothing else may say that what was read back is to be flushed.
     if (refusal !== undefined && this.fault === undefined) rotation.look()
     return refusal
   }
 
   private append(
-    { namespace, heap, backfill }: { namespace: string; heap: Uint8Array; backfill: boolean },
+    { namespace, heap, texts, backfill }: { namespace: string; heap: Uint8Array; texts: number; backfill: boolean },
     admitted: Admitted,
     done: (sequence: number) => void,
     failed: (error: Error) => void,
@@ -271,12 +274,12 @@ export class WritePath {
     const { wal, keys, index, schema, schemaPublisher, memtables, windows, batches, results, rotation } = this.dependencies
     const moving = definitions !== undefined && moves(definitions, schema)
     const sequence = ++this.lastSequence
-    const bytes = memtables.bytesFor(tables)
+    const bytes = memtables.bytesFor(tables) + texts
     this.inFlight.set(admitted, namespace)
-    this.coming += bytes
+    this.comes(namespace, bytes)
     const landed = (): void => {
       this.inFlight.delete(admitted)
-      this.coming -= bytes
+      this.comes(namespace, -bytes)
     }
     const revoke = (error: Error): void => {
       landed()
@@ -309,6 +312,12 @@ export class WritePath {
     } catch (error) {
       revoke(error as Error) // it could not be encoded, for want of memory say: the log has nothing of it
     }
+  }
+
+  private comes(namespace: string, bytes: number): void {
+    const total = (this.coming.get(namespace) ?? 0) + bytes
+    if (total === 0) this.coming.delete(namespace)
+    else this.coming.set(namespace, total)
   }
 
   /** Gives back series and measurements that no admitted row names, once no decoder can hold them. */
