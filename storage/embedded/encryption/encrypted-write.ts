@@ -12,6 +12,7 @@ import type { MergeSlice } from '../compaction/merge-slices.ts'
 import { type Duck, sqlName, sqlType } from '../duckdb/duckdb.ts'
 import { streamSql } from '../duckdb/stream.ts'
 import { BLOCK_ROWS, type ChunkView } from '../memtable/chunk-view.ts'
+import { FieldViews } from '../memtable/field-views.ts'
 import { Gathered, GatheredColumn, heapBytes } from '../memtable/row-gather.ts'
 import type { OrderedRows } from '../memtable/row-order.ts'
 import { rawColumn, readSql } from '../read/sources.ts'
@@ -118,7 +119,11 @@ export async function flushEncrypted(
   return writeSidecar(target, segment, encrypted, (writer) => {
     const out = new Gathered()
     const picked = new Int32Array(BLOCK_ROWS)
-    const sources = encrypted.map((column) => new GatheredColumn(chunks, column.field))
+    const views = new FieldViews(
+      chunks,
+      encrypted.map(({ field }) => field),
+    )
+    const sources = encrypted.map((column) => new GatheredColumn(views, column.field))
     const step = Math.min(BLOCK_ROWS, writer.step)
     for (let at = 0; at < segment.rows; at += step) {
       const n = Math.min(step, segment.rows - at)

@@ -54,10 +54,6 @@ class ChunkColumns {
     return place === undefined ? undefined : this.at(place)
   }
 
-  *[Symbol.iterator](): Generator<[field: number, view: ColumnView]> {
-    for (const [place, { field }] of this.def.columns.entries()) yield [field, this.at(place)]
-  }
-
   private place(field: number): number | undefined {
     this.places ??= new Map(this.def.columns.map((column, place) => [column.field, place]))
     return this.places.get(field)
@@ -119,6 +115,14 @@ export class ChunkView {
   /** Whether a float64 column may hold NaN or infinities. */
   hasNonFinite(column: ColumnView): boolean {
     return (Atomics.load(this.header, column.flagsSlot) & CHUNK_HAS_NON_FINITE) !== 0
+  }
+
+  /** The float64 fields that may hold NaN or infinities. */
+  *nonFinite(): Generator<number> {
+    const { columns } = this.def
+    for (let i = 0; i < columns.length; i++) {
+      if ((Atomics.load(this.header, CHUNK_HEADER_FLAGS + i) & CHUNK_HAS_NON_FINITE) !== 0) yield columns[i].field
+    }
   }
 
   timeAt(row: number): bigint {

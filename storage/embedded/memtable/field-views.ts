@@ -31,12 +31,13 @@ export class FieldViews {
     this.byField = fields.map(() => [])
     this.within = chunks.map((chunk, c) => {
       const own: FieldView[] = []
-      const keep = (field: number, view: ColumnView | undefined): void => {
-        const place = view === undefined ? undefined : this.places.get(field)
+      const keep = (field: number): void => {
+        const place = this.places.get(field)
+        const view = place === undefined ? undefined : chunk.columns.get(field)
         if (view !== undefined && place !== undefined) own.push({ place, chunk: c, view, mayBeNull: chunk.hasNulls(view) })
       }
-      if (chunk.columns.size < fields.length) for (const [field, view] of chunk.columns) keep(field, view)
-      else for (const field of fields) keep(field, chunk.columns.get(field))
+      if (chunk.columns.size < fields.length) for (const { field } of chunk.def.columns) keep(field)
+      else for (const field of fields) keep(field)
       for (const each of own) this.byField[each.place].push(each)
       this.total += own.length
       return own
@@ -46,6 +47,10 @@ export class FieldViews {
   /** The chunks that have the field, in their order. */
   of(field: number): readonly FieldView[] {
     return this.byField[this.places.get(field) ?? -1] ?? []
+  }
+
+  hasNonFinite(field: number): boolean {
+    return this.of(field).some(({ chunk, view }) => this.chunks[chunk].hasNonFinite(view))
   }
 
   /** Most chunks have few of the fields. */

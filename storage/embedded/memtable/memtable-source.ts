@@ -12,11 +12,15 @@ import type { FieldDef } from '../threads/definitions.ts'
 import { CHUNK_ROWS, NO_ROW, ROW_BITS } from '../threads/memtable-layout.ts'
 import type { MemtablePart } from '../threads/state.ts'
 import { BLOCK_ROWS, type ChunkView, timeOf, valueBytes } from './chunk-view.ts'
+import { FieldViews } from './field-views.ts'
 import { Gathered, GatheredColumn, heapBytes, putNumber } from './row-gather.ts'
+import { Scatter, type ScatterTarget } from './scatter.ts'
 
 const OFFSET = CHUNK_ROWS - 1
 /** Following links costs about this many times what passing over a row in sequence does. */
 const LINK_COST = 16
+/** Of a chunk, that are not worth a block of their own. */
+const FEW_ROWS = 256
 /** Of the texts of a block: DuckDB has a copy of each and does not count it. */
 const BLOCK_BYTES = 4 << 20
 /** Rows of a block are a multiple of it: validity is a bit a row. */
@@ -53,7 +57,15 @@ export function memtableSource(scan: MemtableScan): RowSource {
     ],
     rows: positions?.length ?? scan.part.rows,
     unordered: (positions?.length ?? scan.part.rows) > BLOCK_ROWS,
-    open: (projected) => (positions === undefined ? new BlockStream(scan, projected) : new PositionStream(scan, positions, projected)),
+    open: (projected) => {
+      const views = new FieldViews(
+        scan.part.chunks,
+        projected.flatMap((column) => scan.fields[column - FIXED_COLUMNS]?.id ?? []),
+      )
+      const { part } = scan
+      if (positions === undefined && !(views.isSparse && part.rows < part.chunks.length * FEW_ROWS)) return new BlockStream(scan, projected)
+      return new PositionStream(scan, positions ?? sweep(scan, undefined), projected, views)
+    },
   }
 }
 
@@ -98,7 +110,7 @@ class BlockStream implements RowStream {
 
   private fitting(chunk: ChunkView, from: number, rows: number): number {
     const lengths = this.texts.flatMap(({ id }) => chunk.columns.get(id)?.i32 ?? [])
-    return fittingRows(rows, lengths.length, (text, i) => lengths[text][(from + i) * 2 + 1])
+    return fittingRows(rows, lengths.length > 0, (i) => lengths.reduce((bytes, text) => bytes + text[(from + i) * 2 + 1], 0))
   }
 
   private copy(vector: bindings.Vector, column: number, chunk: ChunkView, from: number, n: number): void {
@@ -142,30 +154,45 @@ class PositionStream implements RowStream {
   private readonly positions: Int32Array
   private readonly projected: number[]
   private readonly columns = new Map<number, GatheredColumn>()
+  private readonly views: FieldViews
+  /** By column, where chunks have few of the fields; empty where they do not. */
+  private readonly targets = new Map<number, ScatterTarget>()
+  private readonly scatter: Scatter | undefined
   private readonly texts: readonly FieldDef[]
   private readonly out = new Gathered()
   private at = 0
 
-  constructor(scan: MemtableScan, positions: Int32Array, projected: number[]) {
+  constructor(scan: MemtableScan, positions: Int32Array, projected: number[], views: FieldViews) {
     this.scan = scan
     this.positions = positions
     this.projected = projected
     this.texts = textsOf(scan, projected)
+    this.views = views
+    if (!views.isSparse) return
+    for (const column of projected) {
+      const field = scan.fields[column - FIXED_COLUMNS]
+      if (field === undefined) continue
+      const width = valueBytes(field.type)
+      this.targets.set(column, { field: field.id, width, power: undefined, out: new Gathered(BLOCK_ROWS, width) })
+    }
+    this.scatter = new Scatter(views, positions, undefined, [...this.targets.values()])
   }
 
   next(vectors: bindings.Vector[]): number {
     const from = this.at
     const n = this.fitting(from, Math.min(BLOCK_ROWS, this.positions.length - from))
+    this.scatter?.collect(from, n)
     for (let i = 0; n > 0 && i < vectors.length; i++) this.copy(vectors[i], this.projected[i], from, n)
     this.at += n
     return n
   }
 
   private fitting(from: number, rows: number): number {
-    const { chunks } = this.scan.part
-    return fittingRows(rows, this.texts.length, (text, i) => {
+    return fittingRows(rows, this.texts.length > 0, (i) => {
       const position = this.positions[from + i]
-      return chunks[position >>> ROW_BITS].columns.get(this.texts[text].id)?.i32[(position & OFFSET) * 2 + 1] ?? 0
+      let bytes = 0
+      for (const { view } of this.views.within[position >>> ROW_BITS]) if (isText(view)) bytes += view.i32[(position & OFFSET) * 2 + 1]
+      return bytes
     })
   }
 
@@ -184,22 +211,26 @@ class PositionStream implements RowStream {
     }
     const field = this.scan.fields[column - FIXED_COLUMNS]
     if (field === undefined) return
+    const target = this.targets.get(column)
+    if (target !== undefined) return writeValues(vector, field.type, target.out, 0, n, target.width, this.scan.part.memtable.heap)
     let source = this.columns.get(column)
-    if (source === undefined) this.columns.set(column, (source = new GatheredColumn(chunks, field.id)))
+    if (source === undefined) this.columns.set(column, (source = new GatheredColumn(this.views, field.id)))
     writeField(vector, field, source, this.scan.part.memtable.heap, positions, from, n, out)
   }
 }
 
 function textsOf({ fields }: MemtableScan, projected: readonly number[]): FieldDef[] {
-  return projected.flatMap((column) => fields[column - FIXED_COLUMNS] ?? []).filter(({ type }) => type === 'string' || type === 'histogram')
+  return projected.flatMap((column) => fields[column - FIXED_COLUMNS] ?? []).filter(isText)
 }
 
-/** How many of the rows have texts that fit into a block; a few at least. @param length of a row's text, 0 where it has none. */
-function fittingRows(rows: number, texts: number, length: (text: number, row: number) => number): number {
-  if (texts === 0) return rows
+const isText = ({ type }: { type: FieldDef['type'] }): boolean => type === 'string' || type === 'histogram'
+
+/** How many of the rows have texts that fit into a block; a few at least. @param bytesOf the texts of a row. */
+function fittingRows(rows: number, hasTexts: boolean, bytesOf: (row: number) => number): number {
+  if (!hasTexts) return rows
   let bytes = 0
   for (let row = 0; row < rows; row++) {
-    for (let text = 0; text < texts; text++) bytes += length(text, row)
+    bytes += bytesOf(row)
     if (bytes > BLOCK_BYTES && row >= BYTE_ROWS) return row - (row % BYTE_ROWS)
   }
   return rows

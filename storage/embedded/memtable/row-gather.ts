@@ -1,6 +1,7 @@
 /** Collects the values of one column for rows given by position, into buffers that copy straight into a DuckDB vector. */
 import { CHUNK_ROWS, HEAP_BITS, HEAP_BUFFER, ROW_BITS } from '../threads/memtable-layout.ts'
 import { BLOCK_ROWS, type ChunkView, type ColumnView } from './chunk-view.ts'
+import type { FieldViews } from './field-views.ts'
 
 const OFFSET = CHUNK_ROWS - 1
 const NO_POSITION = -1
@@ -44,14 +45,21 @@ export function putNumber({ type, ints }: ColumnView, row: number, out: Pick<Gat
 export class GatheredColumn {
   readonly chunks: readonly ChunkView[]
   readonly views: (ColumnView | undefined)[]
-  private readonly mayBeNull: boolean[]
+  private readonly mayBeNull: Uint8Array
   readonly anyNull: boolean
 
-  constructor(chunks: readonly ChunkView[], field: number) {
+  /** @param fields the field among them. */
+  constructor(fields: FieldViews, field: number) {
+    const { chunks } = fields
+    const own = fields.of(field)
     this.chunks = chunks
-    this.views = chunks.map((chunk) => chunk.columns.get(field))
-    this.mayBeNull = chunks.map((chunk, i) => this.views[i] !== undefined && chunk.hasNulls(this.views[i]!))
-    this.anyNull = this.mayBeNull.includes(true) || this.views.includes(undefined)
+    this.views = new Array(chunks.length).fill(undefined)
+    this.mayBeNull = new Uint8Array(chunks.length)
+    for (const { chunk, view, mayBeNull } of own) {
+      this.views[chunk] = view
+      if (mayBeNull) this.mayBeNull[chunk] = 1
+    }
+    this.anyNull = own.length < chunks.length || this.mayBeNull.includes(1)
   }
 
   has(position: number): boolean {
@@ -59,7 +67,7 @@ export class GatheredColumn {
     const view = this.views[c]
     if (view === undefined) return false
     const row = position & OFFSET
-    return !this.mayBeNull[c] || (view.validity[row >> 3] & (1 << (row & 7))) !== 0
+    return this.mayBeNull[c] === 0 || (view.validity[row >> 3] & (1 << (row & 7))) !== 0
   }
 
   /** The last position of rows[from, to) with a value: the write that wins. */

@@ -5,6 +5,7 @@ import { Random } from '../../conformance/random.ts'
 import { memtableWriter } from '../testing/memtable-writer.ts'
 import type { FieldDef } from '../threads/definitions.ts'
 import { ChunkView } from './chunk-view.ts'
+import { FieldViews } from './field-views.ts'
 import { Gathered, GatheredColumn } from './row-gather.ts'
 import { rowParts } from './row-parts.ts'
 
@@ -32,7 +33,7 @@ function writer(count: number) {
     const found = Array.from(positions, () => new Map<number, number>())
     const out = new Gathered(positions.length, 8)
     for (const { id } of fields) {
-      new GatheredColumn(chunks, id).gather(positions, 0, positions.length, 8, out)
+      new GatheredColumn(new FieldViews(chunks, [id]), id).gather(positions, 0, positions.length, 8, out)
       for (let i = 0; i < positions.length; i++) if (!out.isNull(i)) found[i].set(id, out.f64[i])
     }
     return found

@@ -5,6 +5,7 @@ import { Random } from '../../conformance/random.ts'
 import { memtableWriter } from '../testing/memtable-writer.ts'
 import type { FieldDef } from '../threads/definitions.ts'
 import { ChunkView } from './chunk-view.ts'
+import { FieldViews } from './field-views.ts'
 import { Gathered, GatheredColumn } from './row-gather.ts'
 
 const MEMTABLE = 64 << 20
@@ -37,7 +38,7 @@ function read(chunks: readonly ChunkView[], fields: readonly FieldDef[]): Row[] 
   const positions = Int32Array.from(chunks.flatMap((chunk, c) => Array.from({ length: chunk.published() }, (_, row) => (c << 16) | row)))
   const out = new Gathered(positions.length, 8)
   const columns = fields.map(({ id, type }) => {
-    new GatheredColumn(chunks, id).gather(positions, 0, positions.length, 8, out)
+    new GatheredColumn(new FieldViews(chunks, [id]), id).gather(positions, 0, positions.length, 8, out)
     const values = new (type === 'uint64' ? BigUint64Array : BigInt64Array)(out.buffer)
     return Array.from(positions, (_, i) => (out.isNull(i) ? undefined : values[i]))
   })
@@ -67,7 +68,7 @@ t.test(`numbers of all sizes (seed ${SEED})`, async (t) => {
     }
     const found = read(chunks(), FIELDS)
     if (JSON.stringify(found, text) !== JSON.stringify(wanted, text)) return t.fail(`SVC_SEED=${SEED + round}`)
-    t.pass(`${wanted.length} rows, ${new Set(chunks().flatMap(({ columns }) => [...columns].map(([, { width }]) => width))).size} widths`)
+    t.pass(`${wanted.length} rows, ${new Set(chunks().flatMap(({ def }) => def.columns.map(({ width }) => width))).size} widths`)
   }
 })
 

@@ -8,6 +8,7 @@ import { Turn } from 'svcdb/lib/event-loop'
 import { inNamespace } from '../../common/names.ts'
 import { streamSql } from '../duckdb/stream.ts'
 import type { ChunkView } from '../memtable/chunk-view.ts'
+import { FieldViews } from '../memtable/field-views.ts'
 import { memtablePositions, SERIES_COLUMN, unmasked } from '../memtable/memtable-source.ts'
 import { Gathered, GatheredColumn } from '../memtable/row-gather.ts'
 import { compareTimes, groupDuplicates, type OrderedRows, orderPositions, orderRows } from '../memtable/row-order.ts'
@@ -205,7 +206,11 @@ class RecentRows {
         positions.push(unmasked(part.chunks, found, masks).map((position) => position + base))
       }
     }
-    this.columns = fields.map((field) => new GatheredColumn(this.chunks, field.id))
+    const views = new FieldViews(
+      this.chunks,
+      fields.map(({ id }) => id),
+    )
+    this.columns = fields.map(({ id }) => new GatheredColumn(views, id))
     this.ordered = few
       ? orderPositions(this.chunks, joined(positions), time)
       : orderRows({ chunks: this.chunks, counts }, { lo: time[0], hi: time[1], series: flags(wanted) })

@@ -214,11 +214,23 @@ function readable(sources: readonly Source[], field: FieldDef, value: string): s
   return sources.some((source) => holdsNonFinite(source, field)) ? `CASE WHEN isfinite(${value}) THEN ${value} END` : value
 }
 
+/** More chunks of a memtable have few fields each: they are looked through once for all fields. */
+const MANY_CHUNKS = 256
+const nonFinite = new WeakMap<MemtablePart, ReadonlySet<number>>()
+
 /** Whether some values of a source's field may be NaN or infinite. */
 export function holdsNonFinite({ segment, memtable }: Pick<Source, 'segment' | 'memtable'>, { id, type }: FieldDef): boolean {
   if (type !== 'float64') return false
   if (segment !== undefined) return segment.columns.some((column) => column.field === id && mayBeNonFinite(column))
-  return memtable!.part.chunks.some((chunk) => chunk.columns.has(id) && chunk.hasNonFinite(chunk.columns.get(id)!))
+  const { part } = memtable!
+  if (part.chunks.length > MANY_CHUNKS) return nonFiniteOf(part).has(id)
+  return part.chunks.some((chunk) => chunk.columns.has(id) && chunk.hasNonFinite(chunk.columns.get(id)!))
+}
+
+function nonFiniteOf(part: MemtablePart): ReadonlySet<number> {
+  let fields = nonFinite.get(part)
+  if (fields === undefined) nonFinite.set(part, (fields = new Set(part.chunks.flatMap((chunk) => [...chunk.nonFinite()]))))
+  return fields
 }
 
 /** A segment's column as a value of the field's type, NaN and infinities included. */

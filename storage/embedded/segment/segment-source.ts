@@ -14,10 +14,10 @@ import { FieldViews } from '../memtable/field-views.ts'
 import { SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
 import { Gathered, GatheredColumn, gatherTimesAs } from '../memtable/row-gather.ts'
 import type { OrderedRows } from '../memtable/row-order.ts'
+import { Scatter, type ScatterTarget } from '../memtable/scatter.ts'
 import { lowerBound } from '../read/samples/search.ts'
 import type { SegmentColumn } from '../threads/segment-entry.ts'
 import { bitsColumn, keepOnly } from './bits-column.ts'
-import { Scatter, type ScatterTarget } from './scatter.ts'
 
 export const MEASUREMENT_COLUMN = '_measurement'
 
@@ -43,17 +43,17 @@ export class SegmentSource implements RowSource {
   readonly columns: RowSource['columns']
   private readonly input: SegmentRows
   private readonly fields: SegmentColumn[]
-  /** Where most chunks have few of the fields. */
-  private readonly sparse: FieldViews | undefined
+  private readonly views: FieldViews
+  /** Of columns, used again by the next part: they are read one after the other. */
+  private readonly buffers: Gathered[] = []
 
   constructor(input: SegmentRows, fields: SegmentColumn[]) {
     this.input = input
     this.fields = fields
-    const views = new FieldViews(
+    this.views = new FieldViews(
       input.chunks,
       fields.map(({ field }) => field),
     )
-    this.sparse = views.isSparse ? views : undefined
     const { ordered, groups, measurementOf } = input
     this.rows = groups === undefined ? ordered.rows.length : groups.length - 1
     const integer = () => duckdb().create_logical_type(duckdb().Type.INTEGER)
@@ -80,7 +80,7 @@ export class SegmentSource implements RowSource {
   }
 
   private stream(from: number, to: number, projected: readonly number[]): RowStream {
-    return new SegmentStream({ ...this.input, sparse: this.sparse }, this.fields, from, to, projected)
+    return new SegmentStream({ ...this.input, views: this.views, buffers: this.buffers }, this.fields, from, to, projected)
   }
 }
 
@@ -107,15 +107,14 @@ class SegmentStream implements RowStream {
   private readonly times: Gathered
   private at: number
 
-  /** @param input `sparse` when its rows are to be scattered. */
   constructor(
-    input: SegmentRows & { sparse: FieldViews | undefined },
+    input: SegmentRows & { views: FieldViews; buffers: Gathered[] },
     fields: readonly SegmentColumn[],
     from: number,
     rows: number,
     projected: readonly number[],
   ) {
-    const { chunks, ordered, groups, measurementOf, sparse } = input
+    const { ordered, groups, measurementOf, views, buffers } = input
     this.input = input
     this.at = from
     this.rows = rows
@@ -125,19 +124,24 @@ class SegmentStream implements RowStream {
       Math.ceil((rows - from) / WORD_ROWS) * WORD_ROWS,
       BLOCK_ROWS * Math.max(1, Math.min(blocks, Math.floor(STRETCH_BYTES / bytes / BLOCK_ROWS))),
     )
-    const made = (field: SegmentColumn, isBits: boolean) => (): Stretched => {
-      const source = sparse === undefined ? new GatheredColumn(chunks, field.field) : undefined
-      return { kind: 'field', field, isBits, source, out: new Gathered(room, valueBytes(field.type)) }
-    }
-    const all: (() => Stretched)[] = [
+    const { isSparse } = views
+    const made =
+      (field: SegmentColumn, isBits: boolean) =>
+      (column: number): Stretched => {
+        const known = buffers[column]
+        const out = known !== undefined && known.rows >= room ? known : new Gathered(room, valueBytes(field.type))
+        buffers[column] = out
+        return { kind: 'field', field, isBits, source: isSparse ? undefined : new GatheredColumn(views, field.field), out }
+      }
+    const all: ((column: number) => Stretched)[] = [
       ...(measurementOf === undefined ? [] : [() => ({ kind: 'measurement' }) as const]),
       () => ({ kind: 'series' }),
       () => ({ kind: 'time' }),
       ...fields.map((field) => made(field, false)),
       ...fields.filter(hasBits).map((field) => made(field, true)),
     ]
-    this.columns = projected.map((column) => all[column]())
-    this.scatter = sparse === undefined ? undefined : new Scatter(sparse, input, targetsOf(this.columns))
+    this.columns = projected.map((column) => all[column](column))
+    this.scatter = isSparse ? new Scatter(views, ordered.rows, groups, targetsOf(this.columns)) : undefined
     this.starts = groups === undefined ? ordered.starts : startsAmong(groups, ordered.starts)
     this.stretch = new Stretch(room, ordered.series, this.starts, measurementOf, from)
     this.picked = new Int32Array(groups === undefined ? 0 : room)

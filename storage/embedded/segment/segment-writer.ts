@@ -103,7 +103,7 @@ async function flushTable(state: WorkerState, part: MemtablePart, table: TableDe
       .filter((field) => views.of(field.id).length > 0)
       .map((field) => ({ field: field.id, name: field.column, type: field.type, scale: field.scale, encoding: encodingOf(field, views, part.counts, target) })),
   )
-  const columns = withBitsColumns(named, (field) => hasNonFinite(views, field))
+  const columns = withBitsColumns(named, (field) => views.hasNonFinite(field))
   const stored = columns.filter((column) => !isEncrypted(column))
   const source = new SegmentSource({ chunks: part.chunks, heap: memtable.heap, ordered, groups, measurementOf }, stored)
   const file = segmentPath(id, part.minTime)
@@ -176,12 +176,8 @@ export function copyOptions(config: WorkerConfig, columns: readonly SegmentColum
 
 function encodingOf(field: FieldDef, views: FieldViews, counts: readonly number[], { duck }: SegmentTarget): SegmentEncoding {
   const key = duck.encrypted.keys.keyOf(field.name)
-  if (key !== undefined) return hasNonFinite(views, field.id) ? { kind: 'encrypted', key, nonFinite: true } : { kind: 'encrypted', key }
+  if (key !== undefined) return views.hasNonFinite(field.id) ? { kind: 'encrypted', key, nonFinite: true } : { kind: 'encrypted', key }
   return field.type === 'float64' ? chooseEncoding(views, counts, field.id) : { kind: 'plain' }
-}
-
-function hasNonFinite(views: FieldViews, field: number): boolean {
-  return views.of(field).some(({ chunk, view }) => views.chunks[chunk].hasNonFinite(view))
 }
 
 function chooseEncoding(views: FieldViews, counts: readonly number[], field: number): SegmentEncoding {
