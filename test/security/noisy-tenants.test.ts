@@ -158,6 +158,33 @@ t.test('points of few of very many fields take memory for what they hold, and le
   t.same(rows, [[1 + 3 * points, 1 + points + others(0) + 1, 1 + others(1) + points, points - 0.5]])
 })
 
+t.test('rows of one tenant that fill the memory leave room for writes of another', async (t) => {
+  const { node } = await started(t, { max_memtable_memory: 32 << 20, memtable_flush_threshold: 8 << 20 })
+  const now = Date.now()
+  const texts = (n: number): string =>
+    Array.from({ length: 24 }, (_, i) => `log,host=h${i} text="${`${n} ${i} `.repeat(5000).slice(0, 60_000)}" ${now - n}000000`).join('\n')
+  const codes = new Map<number, number>()
+  let n = 0
+  let isOver = false
+  const send = async (): Promise<void> => {
+    while (n < 200) {
+      const { statusCode, body } = await write(node, alice, texts(n++))
+      codes.set(statusCode, (codes.get(statusCode) ?? 0) + 1)
+      if (statusCode !== 204) t.match(body, /rows of namespace \\"acme\\" take \d+ of \d+ bytes in memory, and the rest is left to others/)
+    }
+  }
+  const all = Promise.all(Array.from({ length: 12 }, send)).finally(() => (isOver = true))
+  let written = 0
+  while (!isOver) {
+    const { statusCode, body } = await write(node, bob, `cpu,host=a value=${++written} ${now - written}000000`)
+    t.equal(statusCode, 204, body)
+  }
+  await all
+  t.ok((codes.get(503) ?? 0) > 0 && (codes.get(204) ?? 0) > 0 && codes.size === 2, JSON.stringify([...codes]))
+  const { rows } = (await node.inject({ method: 'POST', url: '/api/v1/svc/sql', payload: { query: 'SELECT count(*) AS n FROM cpu' }, headers: bob })).json()
+  t.same(rows, [[1 + written]])
+})
+
 t.test('exports of one tenant leave one for others', async (t) => {
   const { node } = await started(t)
   const all = await Promise.all([...Array.from({ length: 4 }, (_, i) => exported(node, alice, `a${i}`)), exported(node, bob, 'b')])
