@@ -3,6 +3,7 @@ import { constantInteger, constantText, type Node } from '../ast.ts'
 import { conjuncts } from '../prune.ts'
 import { comparedFields, conditionsOf, exactNumber, joined, MAX_COMPARISONS } from './conditions.ts'
 import { CALL, only } from './members.ts'
+import { Numbered } from './numbered.ts'
 import type { AggregateKind, AggregatePlan, ColumnNames, Conditions } from './plan.ts'
 
 const AGGREGATES: Record<string, AggregateKind> = {
@@ -16,10 +17,10 @@ const QUANTILES: Record<string, AggregateKind> = { quantile_cont: 'quantile', ap
 export const CALLS = { ...AGGREGATES, ...QUANTILES }
 /** Of a statement: each takes its own time once all values are there. */
 const MAX_QUANTILES = 16
-/** Conditions, and aggregates over rows that satisfy them: each has its rows found in every block, in one turn of the thread. */
+/** Conditions, and aggregates over rows that satisfy them: each has its rows found in every block. */
 const MAX_CONDITIONS = 16
 const MAX_CONDITIONED = 32
-/** Values of tags that are counted: groups are divided by each, in one turn. */
+/** Values of tags that are counted: groups are divided by each. */
 const MAX_DISTINCT = 8
 const FILTERED = new Set([...CALL, 'filter', 'distinct'])
 const CASE = new Set(['class', 'type', 'alias', 'case_checks', 'else_expr', 'query_location'])
@@ -29,13 +30,22 @@ const CHECK = new Set(['when_expr', 'then_expr'])
 type Rows = Pick<AggregatePlan, 'where' | 'zeros'>
 
 export class AggregateList {
-  readonly plans: AggregatePlan[] = []
-  readonly conditions: Conditions[] = []
+  private readonly listed = new Numbered<AggregatePlan>()
+  private readonly conditioned = new Numbered<Conditions>()
   private readonly columns: ColumnNames
-  private readonly numbers = new Map<string, number>()
+  /** Comparisons of all conditions. */
+  private compared = 0
 
   constructor(columns: ColumnNames) {
     this.columns = columns
+  }
+
+  get plans(): readonly AggregatePlan[] {
+    return this.listed.values
+  }
+
+  get conditions(): readonly Conditions[] {
+    return this.conditioned.values
   }
 
   /** The number of an aggregate; undefined for what is none, or DuckDB's. */
@@ -111,13 +121,10 @@ export class AggregateList {
   }
 
   private add(plan: AggregatePlan): number | undefined {
-    const key = JSON.stringify(plan)
-    let number = this.numbers.get(key)
+    const number = this.listed.find(plan)
     if (number !== undefined) return number
     if (plan.where !== undefined && this.plans.filter(({ where }) => where !== undefined).length === MAX_CONDITIONED) return undefined
-    number = this.plans.push(plan) - 1
-    this.numbers.set(key, number)
-    return number
+    return this.listed.add(plan)
   }
 
   /** Those of `rows` that satisfy one condition more; undefined where that is not certain. */
@@ -126,11 +133,11 @@ export class AggregateList {
     const own = conditionsOf(conjuncts(condition), this.columns)
     if (own === undefined) return undefined
     const all = rows.where === undefined ? own : joined(this.conditions[rows.where], own)
-    const key = JSON.stringify(all)
-    const found = this.conditions.findIndex((each) => JSON.stringify(each) === key)
-    const compared = [...this.conditions, all].flatMap(comparedFields).length
-    if (found < 0 && (this.conditions.length === MAX_CONDITIONS || compared > MAX_COMPARISONS)) return undefined
-    return { where: found >= 0 ? found : this.conditions.push(all) - 1 }
+    const where = this.conditioned.find(all)
+    if (where !== undefined) return { where }
+    this.compared += comparedFields(all).length
+    if (this.conditions.length === MAX_CONDITIONS || this.compared > MAX_COMPARISONS) return undefined
+    return { where: this.conditioned.add(all) }
   }
 }
 

@@ -13,6 +13,7 @@ import { bucketKey, bucketName } from './bucket-key.ts'
 import { comparedOf, conditionsOf } from './conditions.ts'
 import { expressionOf } from './expressions.ts'
 import { only } from './members.ts'
+import { Numbered } from './numbered.ts'
 import type {
   ColumnNames,
   ColumnPlan,
@@ -76,9 +77,13 @@ export class Recogniser implements ColumnNames {
   protected readonly measurement: SqlMeasurement
   protected readonly source: Source
   protected readonly items: readonly Node[]
-  private readonly keys: KeyPlan[] = []
+  private readonly keys = new Numbered<KeyPlan>()
   private readonly aggregates = new AggregateList(this)
-  private readonly expressions: Expression[] = []
+  private readonly expressions = new Numbered<Expression>()
+  /** Items by their alias. */
+  private readonly aliased = new Map<string, Node[]>()
+  /** Some item has the name of a column that it is not. */
+  private readonly hasShadows: boolean
 
   constructor(tree: Node, measurement: SqlMeasurement) {
     this.tree = tree
@@ -87,6 +92,14 @@ export class Recogniser implements ColumnNames {
     const columns = columnsByName(measurement)
     const alias = foldName(String(tree.from_table.alias ?? tree.from_table.table_name))
     this.source = { alias, columns, complete: true, measurement, time: [MIN_TIME, MAX_TIME], tags: [], grouped: new Set() }
+    for (const item of this.items) {
+      if (item.alias === undefined) continue
+      const name = foldName(String(item.alias))
+      const same = this.aliased.get(name)
+      if (same === undefined) this.aliased.set(name, [item])
+      else same.push(item)
+    }
+    this.hasShadows = this.items.some((item) => item.alias !== undefined && columns.has(foldName(String(item.alias))) && this.column(item)?.name !== item.alias)
   }
 
   plan(now: bigint): LanePlan | undefined {
@@ -100,7 +113,7 @@ export class Recogniser implements ColumnNames {
     const having = outputs === undefined ? undefined : this.having(now)
     const modifiers = having === undefined ? undefined : this.modifiers(now)
     if (outputs === undefined || having === undefined || modifiers === undefined || this.aggregates.plans.every(({ type }) => type === 'time')) return undefined
-    const grouped = tree.aggregate_handling === 'FORCE_AGGREGATES' ? this.keys.length > 0 : tree.group_sets !== undefined
+    const grouped = tree.aggregate_handling === 'FORCE_AGGREGATES' ? this.keys.values.length > 0 : tree.group_sets !== undefined
     const { time, tags } = source
     return {
       kind: 'groups',
@@ -109,10 +122,10 @@ export class Recogniser implements ColumnNames {
       tags,
       ...where,
       grouped,
-      keys: this.keys,
+      keys: this.keys.values,
       aggregates: this.aggregates.plans,
       conditions: this.aggregates.conditions,
-      expressions: this.expressions,
+      expressions: this.expressions.values,
       having,
       outputs,
       ...modifiers,
@@ -149,7 +162,7 @@ export class Recogniser implements ColumnNames {
   protected conditions(now: bigint): Conditions | undefined {
     const scope = newScope(undefined)
     scope.sources.push(this.source)
-    scope.aliases = new Set(this.items.flatMap(({ alias }) => (alias === undefined ? [] : [foldName(String(alias))])))
+    scope.aliases = new Set(this.aliased.keys())
     const all = conjuncts(this.tree.where_clause)
     const settled = prune({ kind: 'source', source: this.source }, all, scope, now)
     return conditionsOf(
@@ -192,7 +205,7 @@ export class Recogniser implements ColumnNames {
     if (number !== undefined) return this.items[Number(number) - 1]
     if (expression.class !== 'COLUMN_REF' || expression.column_names?.length !== 1) return expression
     const name = foldName(String(expression.column_names[0]))
-    const named = this.items.filter(({ alias }) => alias !== undefined && foldName(String(alias)) === name)
+    const named = this.aliased.get(name) ?? []
     if (named.length === 0) return expression
     if (named.length > 1) return undefined
     // A column of that name goes first in GROUP BY, the alias in ORDER BY.
@@ -203,10 +216,7 @@ export class Recogniser implements ColumnNames {
 
   /** Whether a name within an expression of ORDER BY may be an alias that is called like a column. */
   protected shadows(expression: Node): boolean {
-    if (expression.class !== 'FUNCTION') return false
-    return this.items.some(
-      (item) => item.alias !== undefined && this.source.columns.has(foldName(String(item.alias))) && this.column(item)?.name !== item.alias,
-    )
+    return expression.class === 'FUNCTION' && this.hasShadows
   }
 
   private outputs(now: bigint): OutputPlan[] | undefined {
@@ -236,9 +246,7 @@ export class Recogniser implements ColumnNames {
       const aggregate = this.aggregates.numberOf(each)
       return aggregate === undefined ? undefined : [aggregate, this.aggregates.plans[aggregate]]
     })
-    if (expression === undefined) return undefined
-    const found = this.expressions.findIndex((each) => JSON.stringify(each) === JSON.stringify(expression))
-    return found >= 0 ? found : this.expressions.push(expression) - 1
+    return expression === undefined ? undefined : this.expressions.add(expression)
   }
 
   /** @param add makes a key of an expression that is none yet. */
@@ -247,11 +255,11 @@ export class Recogniser implements ColumnNames {
     const tag = this.tag(node)
     const key: KeyPlan | undefined = tag === undefined ? bucketKey(node, (each) => this.column(each)?.role === 'time', now) : { kind: 'tag', tag }
     if (key === undefined) return undefined
-    const found = this.keys.findIndex((each) => JSON.stringify(each) === JSON.stringify(key))
-    if (found >= 0 || !add) return found >= 0 ? found : undefined
+    const found = this.keys.find(key)
+    if (found !== undefined || !add) return found
     // Two widths at once would need more than a number for a row's bucket.
-    if (key.kind === 'bucket' && this.keys.some(({ kind }) => kind === 'bucket')) return undefined
-    return this.keys.push(key) - 1
+    if (key.kind === 'bucket' && this.keys.values.some(({ kind }) => kind === 'bucket')) return undefined
+    return this.keys.add(key)
   }
 
   /** Of the groups. */
