@@ -1,4 +1,5 @@
 /** References to columns: what the parts of a dotted name mean, by our own rules, and their generated names. docs/decisions/029-*.md lists the rules. */
+import { writtenOut } from './aliases.ts'
 import { ident, literal, members, type Node, refuse } from './ast.ts'
 import { catalogName, isSchema } from './catalog.ts'
 import { foldName } from './names.ts'
@@ -17,6 +18,8 @@ export function columnRef(p: Printer, node: Node, scope: Scope): string {
   if (p.plain) return names.map((name) => p.ident(name)).join('.')
   const [first] = names
   if (names.length === 1) {
+    const text = writtenOut(p, first, scope)
+    if (text !== undefined) return text
     if (VALUE_FUNCTIONS.has(foldName(first)) && !isKnownColumn(first, scope)) return printSessionWord(p, first) ?? foldName(first)
     const row = rowOf(first, scope)
     return row === undefined ? p.ident(first) : wholeRow(p, row)

@@ -1,6 +1,7 @@
 /** Expressions. Every class, and every member of it, is named: what is not is refused. */
 
 import { fits, parseInstant, parseTime } from 'svcdb/lib/time-buckets'
+import { withoutWritten } from './aliases.ts'
 import { bare, constantInteger, constantText, decimalText, ident, literal, members, type Node, refuse } from './ast.ts'
 import { printBucket } from './bucket-sql.ts'
 import { columnRef } from './columns.ts'
@@ -165,6 +166,10 @@ const CALL = ['class', 'type', 'alias', 'function_name', 'schema', 'catalog', 'c
 
 function functionCall(p: Printer, node: Node, scope: Scope): string {
   members(node, CALL)
+  return AGGREGATES.has(foldName(String(node.function_name))) ? withoutWritten(scope, () => callText(p, node, scope)) : callText(p, node, scope)
+}
+
+function callText(p: Printer, node: Node, scope: Scope): string {
   if (node[NATIVE] !== undefined) return `${node.function_name}(${list(p, node.children, scope)})`
   if (node.function_name === LATEST_TIME && node.children?.length === 1) return latestTime(p, node.children[0], scope)
   const session = printSessionCall(p, node)
@@ -285,6 +290,7 @@ function division(p: Printer, name: string, [a, b]: Node[], scope: Scope): strin
   if (p.plain || kinds.includes('float') || isNonZero(b)) return text(right)
   const typed = [left, right].filter((_, i) => kinds[i] !== 'exact').map((each) => ` AND typeof(${each}) NOT IN ('DOUBLE', 'FLOAT')`)
   p.rewrites++
+  p.divisorChecks++
   return text(`CASE WHEN ${right} = 0 AND ${left} IS NOT NULL${typed.join('')} THEN error('division by zero') ELSE ${right} END`)
 }
 
@@ -328,10 +334,16 @@ export function orderText(p: Printer, orders: Node[] | undefined, scope: Scope, 
     const text =
       expression.class === 'STAR' && expression.columns === true && expression.expr === undefined
         ? 'ALL'
-        : (known?.get(bare(expression)) ?? printExpr(p, expression, scope))
+        : (known?.get(bare(expression)) ??
+          (isResult(expression, known) ? withoutWritten(scope, () => printExpr(p, expression, scope)) : printExpr(p, expression, scope)))
     return text + direction + nulls
   })
   return ` ORDER BY ${items.join(', ')}`
+}
+
+/** Of a query: an alias alone is a column of its answer. */
+function isResult({ class: kind }: Node, known: ReadonlyMap<string, string> | undefined): boolean {
+  return known !== undefined && kind === 'COLUMN_REF'
 }
 
 const WINDOW = [

@@ -69,6 +69,8 @@ export class Printer {
   readonly ctes: Cte[] = []
   /** Counts rewritten nodes: a select item that was rewritten keeps the name it had. */
   rewrites = 0
+  /** Checks of divisors so far. */
+  divisorChecks = 0
   /** The query whose select list is the answer, if its tags may come as ENUM. */
   answer: Node | undefined
   /** Of queries for newest rows, where their scans begin. */

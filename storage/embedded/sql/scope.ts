@@ -55,6 +55,10 @@ export interface Scope {
   parameters: Set<string>[]
   /** Of the select list: after the columns of FROM they are in reach of other clauses. */
   aliases: ReadonlySet<string>
+  /** Those of them that may be written out: no other item has the name, and no key of GROUP BY is meant by it. */
+  single: ReadonlySet<string>
+  /** Of these, so far: what stands for them, as it is printed (aliases.ts). */
+  written: Map<string, string>
   /** Calls and casts of the select list and of GROUP BY, as they are printed. */
   printed: Map<string, string>
   /** Subqueries behind FROM that have no alias, so far. */
@@ -62,7 +66,20 @@ export interface Scope {
 }
 
 export function newScope(parent: Scope | undefined): Scope {
-  return { sources: [], parent, using: new Set(), natural: false, inner: true, hidden: [], parameters: [], aliases: new Set(), printed: new Map(), unnamed: 0 }
+  return {
+    sources: [],
+    parent,
+    using: new Set(),
+    natural: false,
+    inner: true,
+    hidden: [],
+    parameters: [],
+    aliases: new Set(),
+    single: new Set(),
+    written: new Map(),
+    printed: new Map(),
+    unnamed: 0,
+  }
 }
 
 /** As DuckDB calls those of one FROM: the second is unnamed_subquery2. */

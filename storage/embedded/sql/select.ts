@@ -1,6 +1,7 @@
 /** Queries: SELECT, set operations, WITH, and what may stand behind FROM. */
 
 import { NATIVE_PREFIX } from '../threads/function-spec.ts'
+import { nameAliases, noteChecked, withoutWritten } from './aliases.ts'
 import { constantInteger, members, type Node, refuse } from './ast.ts'
 import { catalogName, informationSchema, isSchema, listedMeasurements, TABLE_NAME } from './catalog.ts'
 import { isField } from './columns.ts'
@@ -128,7 +129,7 @@ const SELECT = [...QUERY, 'select_list', 'from_table', 'where_clause', 'group_ex
 function printSelect(p: Printer, node: Node, parent: Scope | undefined): PrintedQuery {
   members(node, SELECT)
   const scope = newScope(parent)
-  scope.aliases = aliasesOf(node)
+  nameAliases(node, scope)
   const from = planFrom(p, node.from_table, scope)
   const settled = prune(from.plan, conjuncts(node.where_clause), scope, p.now)
   for (const condition of settled) p.settle(columnMentions(condition))
@@ -173,10 +174,6 @@ function hideAliases(scope: Scope): void {
   scope.hidden.push(new Set(scope.aliases))
 }
 
-function aliasesOf(node: Node): ReadonlySet<string> {
-  return new Set(((node.select_list ?? []) as Node[]).flatMap((item) => (typeof item.alias === 'string' ? [foldName(item.alias)] : [])))
-}
-
 function printDistinct(p: Printer, node: Node, scope: Scope): string {
   const modifier = ((node.modifiers ?? []) as Node[]).find((each) => each.type === 'DISTINCT_MODIFIER')
   if (modifier === undefined) return ''
@@ -196,7 +193,9 @@ function selectItem(p: Printer, item: Node, scope: Scope): Item {
     return { text: item.alias === undefined ? text : `${text} AS ${p.ident(item.alias)}`, outputs: starOutputs(item, scope) }
   }
   const before = p.rewrites
+  const checks = p.divisorChecks
   const text = printNoted(p, item, scope)
+  if (p.divisorChecks > checks && item.alias !== undefined) noteChecked(item, text, scope)
   const last = item.class === 'COLUMN_REF' ? (item.column_names as string[]).at(-1) : undefined
   let name = item.alias as string | undefined
   if (name === undefined && last !== undefined && (isField(p, item, scope) || p.rewrites > before)) name = last
@@ -250,7 +249,7 @@ function balanced(text: string): boolean {
 function groupBy(p: Printer, node: Node, scope: Scope): string {
   if (node.aggregate_handling === 'FORCE_AGGREGATES') return ' GROUP BY ALL'
   if (node.aggregate_handling !== 'STANDARD_HANDLING') throw refuse('cannot run this query: unknown grouping')
-  const keys = ((node.group_expressions ?? []) as Node[]).map((key) => printNoted(p, key, scope))
+  const keys = withoutWritten(scope, () => ((node.group_expressions ?? []) as Node[]).map((key) => printNoted(p, key, scope)))
   const sets = (node.group_sets ?? []) as number[][]
   if (sets.length === 0) return ''
   if (sets.length === 1 && sets[0].length === keys.length && keys.length > 0) return ` GROUP BY ${keys.join(', ')}`

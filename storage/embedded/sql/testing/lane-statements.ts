@@ -62,8 +62,7 @@ export class LaneStatements {
   /** By numbers that no group is likely to have: sums of doubles differ in their last bits. */
   private having(named: readonly string[], fields: readonly string[], outside: boolean): string {
     const { random } = this
-    // DuckDB refuses an alias of a division of integers there, which has side effects to it.
-    const aliases = named.flatMap((item) => (item.includes('/') ? [] : (/AS ("[^"]+")$/.exec(item)?.[1] ?? [])))
+    const aliases = named.flatMap((item) => /AS ("[^"]+")$/.exec(item)?.[1] ?? [])
     const term = (): string =>
       aliases.length > 0 && random.chance(0.4) ? random.pick(aliases) : random.chance(0.2) ? this.expression(fields, 1) : this.aggregate(fields)
     const condition = (): string => {
