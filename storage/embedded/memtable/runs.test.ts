@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Random } from '../../conformance/random.ts'
 import { IntList } from './int-list.ts'
-import { joinRuns, pushRun } from './runs.ts'
+import { joinRuns, partsOfRuns, pushRun } from './runs.ts'
 
 const seed = Number(process.env.SVC_SEED ?? Date.now() % 1e9)
 
@@ -46,3 +46,16 @@ function pushRows(out: IntList, of: number, first: number, rows: readonly boolea
     i = end
   }
 }
+
+t.test('runs come in parts of so many rows, of which a run may have several', (t) => {
+  const parts = (most: number) => Array.from(partsOfRuns(Int32Array.of(7, 0, 5, 8, 5, 6, 9, 10, 12), most), (part) => [...part])
+  t.same(parts(3), [
+    [7, 0, 3],
+    [7, 3, 5, 8, 5, 6],
+    [9, 10, 12],
+  ])
+  t.same(parts(8), [[7, 0, 5, 8, 5, 6, 9, 10, 12]])
+  t.equal(parts(0.5).length, 8, 'one row at least')
+  t.same(Array.from(partsOfRuns(new Int32Array(0), 3)), [])
+  t.end()
+})

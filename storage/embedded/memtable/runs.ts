@@ -1,5 +1,5 @@
 /** Lists of runs of rows: of each what it belongs to (a position of a series, a cell of groups and buckets), its first row, the row after its last. */
-import type { IntList } from './int-list.ts'
+import { IntList } from './int-list.ts'
 
 /** Numbers of a run. */
 export const RUN = 3
@@ -8,6 +8,26 @@ export function pushRun(runs: IntList, of: number, from: number, to: number): vo
   runs.push(of)
   runs.push(from)
   runs.push(to)
+}
+
+/** The same rows in lists of `most` rows, the last with fewer; a run may be cut. */
+export function* partsOfRuns(runs: Int32Array, most: number): Generator<Int32Array> {
+  const size = Math.max(1, Math.floor(most))
+  const part = new IntList()
+  let rows = 0
+  for (let r = 0; r < runs.length; r += RUN) {
+    for (let from = runs[r + 1]; from < runs[r + 2]; ) {
+      const to = Math.min(runs[r + 2], from + size - rows)
+      pushRun(part, runs[r], from, to)
+      rows += to - from
+      from = to
+      if (rows < size) continue
+      yield part.view()
+      part.length = 0
+      rows = 0
+    }
+  }
+  if (rows > 0) yield part.view()
 }
 
 export function copyRuns({ values, length }: IntList, out: IntList): void {

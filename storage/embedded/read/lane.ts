@@ -213,6 +213,6 @@ function laneRows(context: RelationContext, snapshot: Snapshot, measurement: Mea
     },
     anyField: () => measurement.fields.find((field) => PLAIN_TYPES.has(field.type) && !rows.lacks(field))?.column,
     lacks: (field) => rows.lacks(fieldOf(field)),
-    scan: (fields, sparse, visit) => rows.scan({ fields: fields.map(fieldOf), sparse, visit }),
+    scan: (fields, how, visit) => rows.scan({ ...how, fields: fields.map(fieldOf), visit }),
   }
 }

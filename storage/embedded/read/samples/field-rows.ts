@@ -4,6 +4,7 @@
  */
 import { Turn } from 'svcdb/lib/event-loop'
 import { encryptedField } from '../../encryption/open.ts'
+import { partsOfRuns, RUN } from '../../memtable/runs.ts'
 import type { LaneBlock } from '../../sql/index.ts'
 import type { FieldDef, MeasurementDef } from '../../threads/definitions.ts'
 import type { MemtablePart, Snapshot } from '../../threads/state.ts'
@@ -22,6 +23,10 @@ import { SelectedTags } from './tag-sets.ts'
 
 const NS_PER_MS = 1_000_000n
 const LAST_START = 2n ** 63n - NS_PER_MS
+/** Looks at rows before it is asked whether a turn is over: 4 to 8 ms where each row is a run of its own. */
+const LOOKS = 1 << 19
+/** Values that are held of the fields of a block, which parts of it ask for again and again: 16 MB. */
+const HELD_VALUES = 1 << 21
 
 interface FieldRowsRequest {
   measurement: MeasurementDef
@@ -36,6 +41,8 @@ interface RowScan {
   fields: readonly FieldDef[]
   /** Rows without a value of the one field are left out. */
   sparse: boolean
+  /** How often a row is looked at, about. */
+  passes: number
   /** @returns false once it wants no more. */
   visit(rows: LaneBlock): boolean
 }
@@ -138,11 +145,14 @@ export class FieldRows {
       for (const [i, runs] of rows.finish().entries()) {
         if (runs.length === 0) continue
         const { source, block } = found[i]
-        const visited = sampleBlocks.reading(source, () => visitBlock(scan, block, runs, scratch))
-        const told = visited instanceof Promise ? await visited : visited
-        if (told !== true) return told ?? false
+        const values = new BlockValues(block, runs, scratch)
+        for (const part of partsOf(runs, LOOKS / scan.passes)) {
+          const visited = sampleBlocks.reading(source, () => visitBlock(scan, block, part, values))
+          const told = visited instanceof Promise ? await visited : visited
+          if (told !== true) return told ?? false
+          if (turn.isOver) await turn.next()
+        }
         if (found[i + 1]?.source !== source) block.close()
-        if (turn.isOver) await turn.next()
       }
       return true
     } finally {
@@ -152,19 +162,52 @@ export class FieldRows {
   }
 }
 
-function visitBlock({ fields, visit }: RowScan, block: RowBlock, runs: Int32Array, scratch: Scratch): boolean | 'enough' {
-  const values = (field: number): RowValues | undefined => {
+function partsOf(runs: Int32Array, most: number): Iterable<Int32Array> {
+  let rows = 0
+  for (let r = 0; r < runs.length && rows <= most; r += RUN) rows += runs[r + 2] - runs[r + 1]
+  return rows <= most ? [runs] : partsOfRuns(runs, most)
+}
+
+/** The values of a block at all of its runs, by field: those that were read are there until others need the room. */
+class BlockValues {
+  private readonly block: RowBlock
+  private readonly runs: Int32Array
+  private readonly scratch: Scratch
+  private readonly most: number
+  private readonly held = new Map<number, RowValues>()
+
+  constructor(block: RowBlock, runs: Int32Array, scratch: Scratch) {
+    const { starts } = block.frame
+    this.block = block
+    this.runs = runs
+    this.scratch = scratch
+    this.most = Math.max(1, Math.floor(HELD_VALUES / starts[starts.length - 1]))
     scratch.release()
-    return block.values(field, runs, scratch)
   }
-  for (let field = 0; field < fields.length; field++) if (!block.dense(field) && values(field) === undefined) return false
+
+  /** Undefined where some rows have none. */
+  of(field: number): RowValues | undefined {
+    const held = this.held.get(field)
+    if (held !== undefined) return held
+    if (this.held.size === this.most) {
+      this.held.clear()
+      this.scratch.release()
+    }
+    const values = this.block.values(field, this.runs, this.scratch)
+    if (values !== undefined) this.held.set(field, values)
+    return values
+  }
+}
+
+function visitBlock({ fields, visit }: RowScan, block: RowBlock, runs: Int32Array, values: BlockValues): boolean | 'enough' {
+  for (let field = 0; field < fields.length; field++) if (!block.dense(field) && values.of(field) === undefined) return false
   const rows = {
     get times() {
       return block.frame.times
     },
     runs,
     bounds: (field: number) => block.bounds(field),
-    values: (field: number) => values(field) as RowValues,
+    values: (field: number) => values.of(field) as RowValues,
   }
   return visit(rows) ? true : 'enough'
 }

@@ -39,8 +39,12 @@ async function scan({ db, measurement }: Writer, blocks: SampleBlocks, start: bi
   const whole = await rows.scan({
     fields: def.fields.filter(({ name }) => name === 'f'),
     sparse: true,
+    passes: 300_000, // a few rows at a time
     visit({ times, runs, values }) {
       const { values: read, divisor } = values(0)
+      let all = 0
+      for (let i = 0; i < runs.length; i += 3) all += runs[i + 2] - runs[i + 1]
+      if (all > 3) throw new Error(`${all} rows at once`)
       for (let i = 0; i < runs.length; i += 3) {
         const own = out.get(rows.series[runs[i]]) ?? []
         out.set(rows.series[runs[i]], own)

@@ -23,7 +23,7 @@ export const HOLDS: Record<Comparison, (a: number, b: number) => boolean> = {
   '>=': (a, b) => a >= b,
 }
 const EXACT = 2n ** 53n
-/** Comparisons of fields in one list of conditions: the rows of a block are looked through for each, in one turn. */
+/** Comparisons of fields in one list of conditions: all rows are looked through for each. */
 export const MAX_COMPARISONS = 64
 /** A decimal of so many digits is the nearest double to DuckDB as well. */
 const EXACT_DIGITS = 15

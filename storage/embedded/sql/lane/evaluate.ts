@@ -27,7 +27,7 @@ const NO_SPAN: readonly [number, number] = [0, 0]
 
 /** Undefined where samples do not tell all that the statement asks for: it is DuckDB's then. @param room bytes of values that all statements of this thread may collect. */
 export async function evaluate(plan: GroupsPlan, rows: LaneRows, room: number, signal: AbortSignal | undefined): Promise<Evaluated | undefined> {
-  const grouping = groupingOf(plan, rows, rows.span() ?? NO_SPAN)
+  const grouping = await groupingOf(plan, rows, rows.span() ?? NO_SPAN, new Turn(signal))
   if (grouping === undefined) return undefined
   const cellCount = grouping.groups * grouping.buckets.count
   const presence: Cells = cellsOf(ROWS, cellCount)
@@ -42,7 +42,9 @@ export async function evaluate(plan: GroupsPlan, rows: LaneRows, room: number, s
   if (fields.some((field) => rows.lacks(field))) return undefined
   const work = new Work(plan, fields, grouping, cells, presence, room)
   try {
-    const whole = await rows.scan(fields, comparedFields(plan).length > 0 && fields.length === 1, (block) => work.add(block))
+    const whole = await rows.scan(fields, { sparse: comparedFields(plan).length > 0 && fields.length === 1, passes: passesOf(plan) }, (block) =>
+      work.add(block),
+    )
     if (!whole || !work.isExact() || !cells.every(areFinite)) return undefined
     await work.finish(new Turn(signal))
   } finally {
@@ -59,6 +61,11 @@ function withExpressions({ expressions }: GroupsPlan, grouping: Grouping, cells:
 function fieldsOf(plan: GroupsPlan): string[] {
   const compared = [plan, ...plan.conditions].flatMap(comparedFields)
   return [...new Set([...compared, ...plan.aggregates.flatMap(({ field }) => field ?? [])])]
+}
+
+/** How often each row is looked at, about: for the runs of each list of conditions, for each comparison, and for each aggregate. */
+function passesOf({ aggregates, conditions, ...all }: GroupsPlan): number {
+  return [all, ...conditions].reduce((sum, each) => sum + 1 + comparedFields(each).length, aggregates.length)
 }
 
 /** The aggregates of all rows, and those of the rows that satisfy conditions. */

@@ -1,19 +1,18 @@
 /** Groups of rows: which group a series is of, and the numbers kept for each group and bucket. */
 
-import { likeMatcher, likeSteps } from '../like.ts'
+import type { Turn } from 'svcdb/lib/event-loop'
 import { isDeviation } from './deviations.ts'
 import { stepsOf } from './expressions.ts'
 import type { LaneRows } from './host.ts'
-import type { Conditions, GroupsPlan, KeyPlan } from './plan.ts'
+import type { GroupsPlan, KeyPlan } from './plan.ts'
+import { TagConditions } from './tag-conditions.ts'
 
 /** Groups times buckets times what is kept or computed of each: more are left to DuckDB, which can spill. */
 const MAX_CELLS = 1 << 22
-/** Letters that patterns are compared with, all together: some 100 ms. */
-const MAX_STEPS = 1 << 26
-/** Dividing groups, in steps for each series. */
-const DIVIDED_STEPS = 64
-/** Looking for a text among others, in steps of a pattern. */
-const LISTED_STEPS = 8
+/** Dividing groups by a tag, in steps for each series. */
+const DIVIDED_STEPS = 16
+/** Dividing each again for the values that are counted of a tag, whose numbers are looked up. */
+const FINER_STEPS = 64
 /** No time has an earlier millisecond: a bucket that begins before is DuckDB's to refuse. */
 const FIRST_MS = -9_223_372_036_854
 
@@ -50,30 +49,34 @@ export interface Grouping {
   buckets: Buckets
 }
 
-/** Undefined when there are more groups than the lane takes. */
-export function groupingOf(plan: GroupsPlan, rows: LaneRows, [low, high]: readonly [number, number]): Grouping | undefined {
-  const steps = { left: MAX_STEPS }
-  const groupOf = seriesOf(plan, rows, steps)
-  const taken = plan.conditions.map((each) => (each.tagFilters.length === 0 ? 'all' : seriesOf(each, rows, steps)))
-  if (groupOf === undefined || taken.includes(undefined)) return undefined
-  const found = plan.keys.map((key) => (key.kind === 'tag' ? rows.tag(key.tag) : undefined))
+/** Undefined when there are more groups than the lane takes, or series would take long to look for. */
+export async function groupingOf(plan: GroupsPlan, rows: LaneRows, [low, high]: readonly [number, number], turn: Turn): Promise<Grouping | undefined> {
+  const tagged = new TagConditions(rows, turn)
+  const groupOf = await tagged.seriesOf(plan)
+  if (groupOf === undefined) return undefined
+  const found = plan.keys.map((key) => (key.kind === 'tag' ? tagged.column(key.tag) : undefined))
   let members: Int32Array = Int32Array.of(-1) // of each group a series
   let groups = 1
   for (const each of found) {
     if (each === undefined) continue
-    const split = splitBy(groupOf, each.codes, each.texts.length, groups)
-    members = split
-    groups = split.length
+    members = await splitBy(tagged, groupOf, each, groups, DIVIDED_STEPS)
+    groups = members.length
   }
   const buckets = bucketsOf(plan.keys, low, high)
   if (buckets === undefined || groups * buckets.count * (numbersOf(plan) + 1) > MAX_CELLS) return undefined
   const tags = found.map((each) => (each === undefined ? undefined : { codes: members.map((series) => each.codes[series]), texts: each.texts }))
-  const conditioned = taken.map((each) => (each instanceof Int32Array ? each.map((out, series) => (out < 0 ? out : groupOf[series])) : undefined))
+  const conditioned: (Int32Array | undefined)[] = []
+  for (const conditions of plan.conditions) {
+    const taken = conditions.tagFilters.length === 0 ? 'all' : await tagged.seriesOf(conditions)
+    if (taken === undefined) return undefined
+    if (taken !== 'all') for (let i = 0; i < taken.length; i++) if (taken[i] === 0) taken[i] = groupOf[i]
+    conditioned.push(taken === 'all' ? undefined : taken)
+  }
   const finer: (FinerGroups | undefined)[] = []
   let more = 0
   for (const { tag, where } of plan.aggregates) {
-    if (tag !== undefined && (steps.left -= groupOf.length * DIVIDED_STEPS) < 0) return undefined
-    const of = tag === undefined ? undefined : finerGroups((where === undefined ? undefined : conditioned[where]) ?? groupOf, rows.tag(tag), groups)
+    if (tag !== undefined && !tagged.takes(groupOf.length * FINER_STEPS)) return undefined
+    const of = tag === undefined ? undefined : await finerGroups(tagged, (where === undefined ? undefined : conditioned[where]) ?? groupOf, tag, groups)
     more += of?.parents.length ?? 0
     finer.push(of)
   }
@@ -81,9 +84,11 @@ export function groupingOf(plan: GroupsPlan, rows: LaneRows, [low, high]: readon
   return { groupOf, conditioned, finer, groups, tags, buckets }
 }
 
-function finerGroups(groups: Int32Array, { codes, texts }: ReturnType<LaneRows['tag']>, count: number): FinerGroups {
-  const groupOf = groups.map((group, series) => (codes[series] < 0 ? -1 : group))
-  const members = splitBy(groupOf, codes, texts.length, count)
+async function finerGroups(tagged: TagConditions, groups: Int32Array, tag: string, count: number): Promise<FinerGroups> {
+  const column = tagged.column(tag)
+  const groupOf = groups.slice()
+  for (let i = 0; i < groupOf.length; i++) if (column.codes[i] < 0) groupOf[i] = -1
+  const members = await splitBy(tagged, groupOf, column, count, FINER_STEPS)
   return { groupOf, parents: members.map((series) => groups[series]) }
 }
 
@@ -93,42 +98,31 @@ function numbersOf({ aggregates, expressions, having, order }: GroupsPlan): numb
   return kept + expressions.reduce((sum, expression) => sum + stepsOf(expression), 0) + (having.length + order.length) / 2
 }
 
-/** Of each series 0, or -1 for one that is left out. Undefined where they would take long to look for, which DuckDB can be interrupted at. @param steps of all of a statement. */
-export function seriesOf({ tagFilters }: Pick<Conditions, 'tagFilters'>, rows: LaneRows, steps = { left: MAX_STEPS }): Int32Array | undefined {
-  const groupOf = new Int32Array(rows.series)
-  for (const { tag, is, negated } of tagFilters) {
-    const { codes, texts } = rows.tag(tag)
-    steps.left -= 'like' in is ? texts.reduce((sum, { length }) => sum + length + 1, 0) * likeSteps(is.like) : (texts.length + groupOf.length) * LISTED_STEPS
-    if (steps.left < 0) return undefined
-    const matches = 'like' in is ? likeMatcher(is.like) : isOneOf(is.oneOf)
-    const out = Uint8Array.from(texts, (text) => (matches(text) === negated ? 1 : 0))
-    for (let i = 0; i < groupOf.length; i++) if (codes[i] < 0 || out[codes[i]] === 1) groupOf[i] = -1
-  }
-  return groupOf
-}
-
-function isOneOf(texts: readonly string[]): (text: string) => boolean {
-  const set = new Set(texts)
-  return (text) => set.has(text)
-}
-
-/** Divides the groups by one more tag. @returns of each group a series. */
-function splitBy(groupOf: Int32Array, codes: Int32Array, size: number, groups: number): Int32Array {
-  const width = size + 1
+/** Divides the groups by one more tag. @param steps for each series. @returns of each group a series. */
+async function splitBy(
+  tagged: TagConditions,
+  groupOf: Int32Array,
+  { codes, texts }: ReturnType<LaneRows['tag']>,
+  groups: number,
+  steps: number,
+): Promise<Int32Array> {
+  const width = texts.length + 1
   const numbers = new Map<number, number>()
   const direct = groups * width <= 4 * groupOf.length + 1024 ? new Int32Array(groups * width).fill(-1) : undefined
   const members: number[] = []
-  for (let i = 0; i < groupOf.length; i++) {
-    if (groupOf[i] < 0) continue
-    const pair = groupOf[i] * width + Math.max(-1, codes[i]) + 1
-    let group = direct === undefined ? (numbers.get(pair) ?? -1) : direct[pair]
-    if (group < 0) {
-      group = members.push(i) - 1
-      if (direct === undefined) numbers.set(pair, group)
-      else direct[pair] = group
+  await tagged.each(groupOf.length, steps, (from, to) => {
+    for (let i = from; i < to; i++) {
+      if (groupOf[i] < 0) continue
+      const pair = groupOf[i] * width + Math.max(-1, codes[i]) + 1
+      let group = direct === undefined ? (numbers.get(pair) ?? -1) : direct[pair]
+      if (group < 0) {
+        group = members.push(i) - 1
+        if (direct === undefined) numbers.set(pair, group)
+        else direct[pair] = group
+      }
+      groupOf[i] = group
     }
-    groupOf[i] = group
-  }
+  })
   return Int32Array.from(members)
 }
 

@@ -37,6 +37,13 @@ export interface LaneBlock {
   values(field: number): LaneValues
 }
 
+export interface LaneScan {
+  /** Of the one field, rows without a value are left out. */
+  sparse: boolean
+  /** How often the caller looks at each row, about. */
+  passes: number
+}
+
 /** The rows of a plan's measurement, time and tags; filters are not applied. */
 export interface LaneRows {
   /** How many series; blocks refer to them by position. */
@@ -50,8 +57,8 @@ export interface LaneRows {
   /** Whether some rows surely have no value of the field, or one that is not to be read here. */
   lacks(field: string): boolean
   /**
-   * Calls back with all rows, each once, until it returns false.
-   * @param sparse of the one field, rows without a value are left out. @returns false where samples do not tell all.
+   * Calls back with all rows, each once, until it returns false. Blocks come in parts where a whole one would take long.
+   * @returns false where samples do not tell all.
    */
-  scan(fields: readonly string[], sparse: boolean, visit: (block: LaneBlock) => boolean): Promise<boolean>
+  scan(fields: readonly string[], how: LaneScan, visit: (block: LaneBlock) => boolean): Promise<boolean>
 }

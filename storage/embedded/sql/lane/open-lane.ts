@@ -71,7 +71,7 @@ export function openLane(host: LaneHost, tree: Node, textBytes: boolean): Opened
   return {
     columns: plan.kind === 'rows' ? rowColumns(plan) : columnsOf(plan),
     async rows(signal) {
-      if (plan.kind === 'rows') return selectRows(plan, host.rows(plan), textBytes)
+      if (plan.kind === 'rows') return selectRows(plan, host.rows(plan), textBytes, signal)
       const evaluated = await evaluate(plan, host.rows(plan), host.room, signal)
       return evaluated === undefined ? undefined : chunksOf(plan, evaluated, textBytes)
     },

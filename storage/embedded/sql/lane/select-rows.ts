@@ -1,15 +1,16 @@
 /** Rows as they are: the fields side by side, sorted and cut. */
 import type { SqlChunk, SqlColumn, SqlVector } from 'svcdb'
+import { Turn } from 'svcdb/lib/event-loop'
 import { IntList } from '../../memtable/int-list.ts'
 import { RUN } from '../../memtable/runs.ts'
 import { comparedFields } from './conditions.ts'
-import { seriesOf } from './groups.ts'
 import type { LaneBlock, LaneRows, LaneValues } from './host.ts'
 import { areExact, boundsOf, integerValues } from './integers.ts'
 import { type OrderTerm, sortedPositions, tagRanks } from './order.ts'
 import type { ColumnPlan, RowsPlan } from './plan.ts'
 import { isInteger, RowFilters } from './row-filters.ts'
 import { seriesRuns } from './runs.ts'
+import { TagConditions } from './tag-conditions.ts'
 import { CHUNK_ROWS, NUMBER_NAMES, textVector, timeVector } from './vectors.ts'
 
 /** More are left to DuckDB, which streams them. */
@@ -28,7 +29,7 @@ export function rowColumns({ outputs }: RowsPlan): SqlColumn[] {
 }
 
 /** Undefined where samples do not tell all that the statement asks for. */
-export async function selectRows(plan: RowsPlan, rows: LaneRows, textBytes: boolean): Promise<Iterable<SqlChunk> | undefined> {
+export async function selectRows(plan: RowsPlan, rows: LaneRows, textBytes: boolean, signal: AbortSignal | undefined): Promise<Iterable<SqlChunk> | undefined> {
   const { outputs, order } = plan
   const named = [...outputs, ...order.map(({ column }) => column)].flatMap(({ role, column }) => (role === 'field' ? column : []))
   const fields = [...new Set([...comparedFields(plan), ...named])]
@@ -37,12 +38,12 @@ export async function selectRows(plan: RowsPlan, rows: LaneRows, textBytes: bool
   if (fields.length === 0) return undefined
   if (rows.span() === undefined) return []
   if (fields.some((field) => rows.lacks(field))) return undefined
-  const found = await find(plan, rows, fields)
+  const found = await find(plan, rows, fields, new Turn(signal))
   return found === undefined ? undefined : chunks(plan, rows, fields, found, textBytes)
 }
 
-async function find(plan: RowsPlan, rows: LaneRows, fields: readonly string[]): Promise<Found | undefined> {
-  const groupOf = seriesOf(plan, rows)
+async function find(plan: RowsPlan, rows: LaneRows, fields: readonly string[], turn: Turn): Promise<Found | undefined> {
+  const groupOf = await new TagConditions(rows, turn).seriesOf(plan)
   if (groupOf === undefined) return undefined
   const filters = new RowFilters(plan, plan, fields)
   const integers = fields.flatMap((field, i) => (isInteger(plan, field) ? i : []))
@@ -51,18 +52,22 @@ async function find(plan: RowsPlan, rows: LaneRows, fields: readonly string[]): 
   const found: Found = { rows: 0, series: new Int32Array(1024), times: new Float64Array(1024), values: fields.map(() => new Float64Array(1024)) }
   let runs = new IntList(1024)
   let whole = true
-  const told = await rows.scan(fields, comparedFields(plan).length > 0 && fields.length === 1, (block) => {
-    seriesRuns(block, groupOf, runs)
-    const left = filters.apply(block, runs, false)
-    runs = left.runs
-    cut(runs, enough - found.rows)
-    const first = found.rows
-    const inside = addRows(found, runs, block, max)
-    whole = left.exact && inside && integers.every((field) => addsExact(block, runs, field))
-    // Fields are read where rows are left.
-    if (whole && found.rows > first) for (let f = 0; f < fields.length; f++) addValues(found.values[f], first, runs, block.values(f))
-    return whole && found.rows < enough
-  })
+  const told = await rows.scan(
+    fields,
+    { sparse: comparedFields(plan).length > 0 && fields.length === 1, passes: fields.length + comparedFields(plan).length },
+    (block) => {
+      seriesRuns(block, groupOf, runs)
+      const left = filters.apply(block, runs, false)
+      runs = left.runs
+      cut(runs, enough - found.rows)
+      const first = found.rows
+      const inside = addRows(found, runs, block, max)
+      whole = left.exact && inside && integers.every((field) => addsExact(block, runs, field))
+      // Fields are read where rows are left.
+      if (whole && found.rows > first) for (let f = 0; f < fields.length; f++) addValues(found.values[f], first, runs, block.values(f))
+      return whole && found.rows < enough
+    },
+  )
   return told && whole ? found : undefined
 }
 
