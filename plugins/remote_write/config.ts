@@ -61,6 +61,13 @@ export const configSchema = Type.Object({
     description:
       'Metrics of all namespaces whose metadata is kept; that of further ones is dropped and counted, but where a namespace has less than its share, the one with most gives way',
   }),
+  max_metadata_bytes: Type.Integer({
+    default: 67_108_864,
+    minimum: 65_536,
+    maximum: 17_179_869_184,
+    description:
+      'Memory for metadata of all namespaces, about; above it as above max_metadata_metrics, but that what is new of a metric takes the place of what was said of it before',
+  }),
   max_metadata_per_metric: Type.Integer({
     default: 4,
     minimum: 1,

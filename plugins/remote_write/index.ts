@@ -25,6 +25,7 @@ export default definePlugin({
   setup(svc, config) {
     const metadata = new MetadataStore({
       metrics: config.max_metadata_metrics,
+      bytes: config.max_metadata_bytes,
       perMetric: config.max_metadata_per_metric,
       textBytes: config.max_metadata_text_bytes,
     })
@@ -38,7 +39,7 @@ export default definePlugin({
     svc.provide(METRIC_METADATA, {
       list: (namespace) => metadata.list(namespace),
       note(namespace, entry) {
-        metadata.note(namespace, entry)
+        requests.note(namespace, entry)
         keeper.schedule()
       },
     } satisfies MetricMetadata)

@@ -1,10 +1,12 @@
 import { nextTurn } from 'svcdb/lib/event-loop'
+import { encodeSnappy } from 'svcdb/lib/snappy'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
 import { familyOf, MetadataStore, type MetricRecord } from './metadata.ts'
 import { MetadataKeeper } from './metadata-keeper.ts'
+import { writeRequest } from './testing-wire.ts'
 
-const limits = { metrics: 3, perMetric: 2, textBytes: 16 }
+const limits = { metrics: 3, bytes: 1e6, perMetric: 2, textBytes: 16 }
 const entry = (metric: string, help = 'h', type = 'gauge') => ({ metric, type, help, unit: '' })
 
 t.test('different things said of a metric are kept, the newest first, each once', async (t) => {
@@ -32,6 +34,57 @@ t.test('it is bounded: in metrics, in their names, in texts', async (t) => {
   t.equal(store.dropped, 2)
   store.note('', entry('a', 'é'.repeat(20)))
   t.equal([...store.list('')][0].help, 'é'.repeat(8), 'cut between characters')
+})
+
+t.test('it is bounded in bytes, and what is new of a metric takes the place of what is old', async (t) => {
+  const store = new MetadataStore({ metrics: 1000, bytes: 9900, perMetric: 4, textBytes: 1024 })
+  const helps = (namespace: string) => [...store.list(namespace)].map(({ metric, help }) => `${metric} ${help[0]}`)
+  for (let i = 0; i < 100; i++) store.note('a', entry(`m${i}`, 'h'.repeat(1000)))
+  t.same(helps('a'), ['m0 h', 'm1 h', 'm2 h', 'm3 h', 'm4 h', 'm5 h', 'm6 h'])
+  t.equal(store.dropped, 93)
+  for (const text of ['1', '2', '3']) store.note('a', entry('m3', text.repeat(1000)))
+  t.same(helps('a'), ['m0 h', 'm1 h', 'm2 h', 'm3 3', 'm4 h', 'm5 h', 'm6 h'])
+  t.equal(store.dropped, 93)
+  for (const help of [`漢${'h'.repeat(500)}`, 'x']) store.note('a', entry('m3', help))
+  t.same(helps('a').slice(3, 5), ['m3 x', 'm3 漢'], 'a text with one wide character takes two bytes for each')
+  // Half of it is the share of another namespace.
+  for (let i = 0; i < 100; i++) store.note('b', entry(`m${i}`, 'h'.repeat(1000)))
+  t.same(
+    [helps('a'), helps('b')].map((said) => said.length),
+    [5, 3],
+  )
+  t.same(helps('a').slice(-1), ['m6 h'], 'the oldest went')
+  t.same(store.takeChanged().filter(({ record }) => record === undefined).length, 3, 'also from the disk')
+  store.forget('b')
+  store.take('a\u0001m6', undefined)
+  for (let i = 0; i < 100; i++) store.note('c', entry(`m${i}`, 'h'.repeat(1000)))
+  t.same(
+    [helps('a'), helps('c')].map((said) => said.length),
+    [4, 4],
+    'what was forgotten is room again',
+  )
+})
+
+t.test('requests with more of it are taken, and what finds no room is counted', async (t) => {
+  const node = await boot({ plugins: ['remote_write', 'promql'], config: { remote_write: { max_metadata_bytes: 65_536 } } })
+  t.teardown(() => node.stop())
+  const said = Array.from({ length: 100 }, (_, i) => ({ type: 2, metric: `m${i}`, help: 'h'.repeat(2000), unit: '' }))
+  const headers = { 'content-type': 'application/x-protobuf', 'content-encoding': 'snappy' }
+  const answer = await fetch(`${node.url}/api/v1/prom/write`, { method: 'POST', headers, body: new Uint8Array(await encodeSnappy(writeRequest([], said))) })
+  t.equal(answer.status, 204)
+  const kept = (await (await fetch(`${node.url}/api/v1/metadata`)).json()) as { data: object }
+  t.equal(Object.keys(kept.data).length, 50)
+  t.match(await (await fetch(`${node.url}/metrics`)).text(), /^svc_remote_write_metadata_dropped_total 50$/m)
+})
+
+t.test('what is loaded is bounded, too', async (t) => {
+  const store = new MetadataStore({ metrics: 1000, bytes: 9900, perMetric: 2, textBytes: 1024 })
+  const said = [1, 2, 3].map((i) => ({ type: 'gauge', help: `${i}`.repeat(1000), unit: '' }))
+  store.load(Array.from({ length: 100 }, (_, i) => ({ namespace: 'a', metric: `m${i}`, said })))
+  t.equal([...store.list('a')].length, 8)
+  store.take('a\u0001m0', { namespace: 'a', metric: 'm0', said: said.slice(0, 1) })
+  store.take('b\u0001m0', { namespace: 'b', metric: 'm0', said })
+  t.same([[...store.list('a')].length, [...store.list('b')].length], [6, 2])
 })
 
 t.test('families of classic histograms and summaries', async (t) => {

@@ -33,6 +33,8 @@ export function familyOf(series: string, type: string): string {
 
 interface MetadataLimits {
   metrics: number
+  /** Of all metrics together, as `sizeOf` counts them. */
+  bytes: number
   perMetric: number
   textBytes: number
 }
@@ -41,7 +43,19 @@ interface MetadataLimits {
 export interface MetricRecord {
   namespace: string
   metric: string
-  said: { type: string; help: string; unit: string }[]
+  said: Said[]
+}
+
+interface Said {
+  type: string
+  help: string
+  unit: string
+}
+
+/** The metrics of a namespace. */
+interface Share {
+  metrics: FifoMap<string, MetricRecord>
+  bytes: number
 }
 
 export class MetadataStore implements MetricMetadata {
@@ -49,38 +63,34 @@ export class MetadataStore implements MetricMetadata {
   readonly changed = new Set<string>()
   /** Metrics whose metadata found no room. */
   dropped = 0
-  private readonly records = new Map<string, FifoMap<string, MetricRecord>>()
+  private readonly shares = new Map<string, Share>()
   private readonly limits: MetadataLimits
   private size = 0
+  private bytes = 0
 
   constructor(limits: MetadataLimits) {
     this.limits = limits
   }
 
   *list(namespace: string): Iterable<MetricMetadataEntry> {
-    for (const { metric, said } of this.records.get(namespace)?.values() ?? []) for (const each of said) yield { metric, ...each }
+    for (const { metric, said } of this.shares.get(namespace)?.metrics.values() ?? []) for (const each of said) yield { metric, ...each }
   }
 
   note(namespace: string, entry: MetricMetadataEntry): void {
     const { metric, type } = entry
     if (metric === '' || CONTROL.test(metric)) return
-    const help = this.cut(entry.help)
-    const unit = this.cut(entry.unit)
-    const record = this.record(namespace, metric)
-    if (record === undefined) return
-    const { said } = record
-    if (said.some((each) => each.type === type && each.help === help && each.unit === unit)) return
-    said.unshift({ type, help, unit })
-    if (said.length > this.limits.perMetric) said.length = this.limits.perMetric
-    this.changed.add(keyOf(record))
+    const told = { type, help: this.cut(entry.help), unit: this.cut(entry.unit) }
+    const said = this.at(namespace, metric)?.said ?? []
+    if (said.some((each) => each.type === type && each.help === told.help && each.unit === told.unit)) return
+    const all = [told, ...said].slice(0, this.limits.perMetric)
+    // Where there is no room for both, what is new takes the place of what was said before.
+    if (this.keep(namespace, metric, all) || (said.length > 0 && this.keep(namespace, metric, [told]))) this.changed.add(keyOf(namespace, metric))
+    else this.dropped++
   }
 
   /** Takes in what was put away. */
   load(records: Iterable<MetricRecord>): void {
-    for (const { namespace, metric, said } of records) {
-      const record = this.record(namespace, metric)
-      if (record !== undefined) record.said = said.slice(0, this.limits.perMetric)
-    }
+    for (const { namespace, metric, said } of records) this.keepOrDrop(namespace, metric, said)
     this.changed.clear()
   }
 
@@ -88,23 +98,26 @@ export class MetadataStore implements MetricMetadata {
   take(key: string, kept: MetricRecord | undefined): void {
     if (this.changed.has(key)) return
     const [namespace, metric] = key.split(SEPARATOR)
-    if (kept !== undefined) {
-      const record = this.record(namespace, metric)
-      if (record !== undefined) record.said = kept.said.slice(0, this.limits.perMetric)
-    } else if (this.records.get(namespace)?.delete(metric)) this.size--
+    if (kept === undefined) this.remove(namespace, metric)
+    else this.keepOrDrop(namespace, metric, kept.said)
   }
 
   /** The records that have changed, which from now on have not; undefined = it is gone. */
   takeChanged(): { key: string; record: MetricRecord | undefined }[] {
-    const taken = [...this.changed].map((key) => ({ key, record: this.at(key) }))
+    const taken = [...this.changed].map((key) => {
+      const [namespace, metric] = key.split(SEPARATOR)
+      return { key, record: this.at(namespace, metric) }
+    })
     this.changed.clear()
     return taken
   }
 
   /** Forgets a namespace. */
   forget(namespace: string): void {
-    this.size -= this.records.get(namespace)?.size ?? 0
-    this.records.delete(namespace)
+    const share = this.shares.get(namespace)
+    this.size -= share?.metrics.size ?? 0
+    this.bytes -= share?.bytes ?? 0
+    this.shares.delete(namespace)
   }
 
   /** How the keys of a namespace's records begin. */
@@ -112,41 +125,70 @@ export class MetadataStore implements MetricMetadata {
     return namespace + SEPARATOR
   }
 
-  private at(key: string): MetricRecord | undefined {
-    const [namespace, metric] = key.split(SEPARATOR)
-    return this.records.get(namespace)?.get(metric)
+  private at(namespace: string, metric: string): MetricRecord | undefined {
+    return this.shares.get(namespace)?.metrics.get(metric)
   }
 
-  private record(namespace: string, metric: string): MetricRecord | undefined {
-    let metrics = this.records.get(namespace)
-    const known = metrics?.get(metric)
-    if (known !== undefined) return known
-    const isFull = this.size >= this.limits.metrics
-    if (Buffer.byteLength(metric) > MAX_METRIC_BYTES || (isFull && !this.makeRoom(namespace, metrics?.size ?? 0))) {
-      this.dropped++
-      return undefined
-    }
-    if (metrics === undefined) this.records.set(namespace, (metrics = new FifoMap()))
-    const record: MetricRecord = { namespace, metric, said: [] }
-    metrics.set(metric, record)
-    this.size++
-    return record
+  private keepOrDrop(namespace: string, metric: string, said: readonly Said[]): void {
+    if (!this.keep(namespace, metric, said.slice(0, this.limits.perMetric))) this.dropped++
+  }
+
+  /** Puts `said` in the place of what is known of the metric. @returns whether there was room; else all is as it was. */
+  private keep(namespace: string, metric: string, said: Said[]): boolean {
+    const known = this.at(namespace, metric)
+    const more = sizeOf(metric, said) - (known === undefined ? 0 : sizeOf(metric, known.said))
+    if (Buffer.byteLength(metric) > MAX_METRIC_BYTES || !this.makeRoom(namespace, known === undefined ? 1 : 0, more)) return false
+    let share = this.shares.get(namespace)
+    if (share === undefined) this.shares.set(namespace, (share = { metrics: new FifoMap(), bytes: 0 }))
+    if (known === undefined) {
+      share.metrics.set(metric, { namespace, metric, said })
+      this.size++
+    } else known.said = said
+    share.bytes += more
+    this.bytes += more
+    return true
   }
 
   /** In favour of a namespace that has less than its share: at the cost of the one that has most. @returns whether there is room now. */
-  private makeRoom(namespace: string, size: number): boolean {
-    const namespaces = this.records.size + (this.records.has(namespace) ? 0 : 1)
-    if (size + 1 > this.limits.metrics / namespaces) return false
-    let most: FifoMap<string, MetricRecord> | undefined
-    for (const metrics of this.records.values()) if (metrics.size > (most?.size ?? 0)) most = metrics
-    const oldest = most?.get(most.oldest() ?? '')
-    if (most === undefined || oldest === undefined) return false
-    most.delete(oldest.metric)
-    if (most.size === 0) this.records.delete(oldest.namespace)
-    this.changed.add(keyOf(oldest))
-    this.size--
+  private makeRoom(namespace: string, metrics: number, bytes: number): boolean {
+    const { limits } = this
+    const own = this.shares.get(namespace)
+    const namespaces = this.shares.size + (own === undefined ? 1 : 0)
+    const tooMany = () => metrics > 0 && this.size + metrics > limits.metrics
+    const tooLarge = () => bytes > 0 && this.bytes + bytes > limits.bytes
+    if (tooMany() && (own?.metrics.size ?? 0) + metrics > limits.metrics / namespaces) return false
+    if (tooLarge() && (own?.bytes ?? 0) + bytes > limits.bytes / namespaces) return false
+    // Who has less than its share is not who has most: no turn takes anything from the namespace itself.
+    while (tooMany()) if (!this.removeOldest(this.most((share) => share.metrics.size))) return false
+    while (tooLarge()) if (!this.removeOldest(this.most((share) => share.bytes))) return false
+    return true
+  }
+
+  private most(of: (share: Share) => number): Share | undefined {
+    let most: Share | undefined
+    for (const share of this.shares.values()) if (most === undefined || of(share) > of(most)) most = share
+    return most
+  }
+
+  private removeOldest(share: Share | undefined): boolean {
+    const oldest = share?.metrics.get(share.metrics.oldest() ?? '')
+    if (oldest === undefined) return false
+    this.changed.add(keyOf(oldest.namespace, oldest.metric))
+    this.remove(oldest.namespace, oldest.metric)
     this.dropped++
     return true
+  }
+
+  private remove(namespace: string, metric: string): void {
+    const share = this.shares.get(namespace)
+    const record = share?.metrics.get(metric)
+    if (share === undefined || record === undefined) return
+    const bytes = sizeOf(metric, record.said)
+    share.metrics.delete(metric)
+    share.bytes -= bytes
+    this.bytes -= bytes
+    this.size--
+    if (share.metrics.size === 0) this.shares.delete(namespace)
   }
 
   private cut(text: string): string {
@@ -160,6 +202,22 @@ export class MetadataStore implements MetricMetadata {
   }
 }
 
-function keyOf({ namespace, metric }: MetricRecord): string {
+function keyOf(namespace: string, metric: string): string {
   return namespace + SEPARATOR + metric
 }
+
+/** About the memory that a record takes: 300 bytes of one with a single short text, measured. */
+function sizeOf(metric: string, said: readonly Said[]): number {
+  let bytes = RECORD_BYTES + heldBytes(metric)
+  for (const { help, unit } of said) bytes += SAID_BYTES + heldBytes(help) + heldBytes(unit)
+  return bytes
+}
+
+/** V8 keeps two bytes of each character of a text that has one above U+00FF. */
+function heldBytes(text: string): number {
+  return WIDE.test(text) ? 2 * text.length : text.length
+}
+
+const RECORD_BYTES = 180
+const SAID_BYTES = 90
+const WIDE = /[^\0-\xff]/

@@ -78,7 +78,8 @@ export class Requests {
     return kept
   }
 
-  private note(namespace: string, entry: MetricMetadataEntry): void {
+  /** Takes in metadata, and counts what finds no room. */
+  note(namespace: string, entry: MetricMetadataEntry): void {
     const { dropped } = this.metadata
     this.metadata.note(namespace, entry)
     if (this.metadata.dropped > dropped) this.droppedMetadata.inc(this.metadata.dropped - dropped)

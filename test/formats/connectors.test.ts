@@ -50,7 +50,7 @@ t.test('metadata of a metric', async (t) => {
   const kept = example<MetricRecord>('metadata')
   const key = keyOf('remote_write', { namespace: kept.namespace, metric: kept.metric })
   const keeperOf = (store: MetadataStore) => new MetadataKeeper(store, 60_000, { warn: t.fail } as never)
-  const limits = { metrics: 10, perMetric: 2, textBytes: 1000 }
+  const limits = { metrics: 10, bytes: 1_000_000, perMetric: 2, textBytes: 1000 }
   const read = new MetadataStore(limits)
   const keeper = keeperOf(read)
   await keeper.start(await holding(key, kept))
