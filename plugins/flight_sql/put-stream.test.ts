@@ -148,11 +148,28 @@ t.test('bulk writes', async (t) => {
     t.match((await stream(message({ 1: PATH }))).error, { code: 3, details: /no descriptor with a command/ })
     t.match((await put(flight, [])).error, { code: 3, details: /the stream is empty/ })
     t.match((await put(flight, [message({ 1: update('m') })])).error, { code: 3, details: /the stream has no schema/ })
-    t.match((await put(flight, [message({ 1: update('m'), 2: Buffer.from('garbage') })])).error, { code: 3 })
+    const corrupt = (details: RegExp) => ({ code: 3, details })
+    const garbage = message({ 1: update('m'), 2: Buffer.from('garbage') })
+    t.match(
+      (await put(flight, [garbage])).error,
+      corrupt(/header of message 1 is corrupt: a table lies at byte \d+ of 7 and is not wholly there; send it as Arrow/),
+    )
     const dates: Column[] = [{ name: 'day', type: new DateDay(), values: [new Date(0)] }]
     t.match((await put(flight, flightStream(update('m'), [dates]))).error, { code: 3, details: /cannot write column "day"/ })
     const [schema, batch] = flightStream(update('m'), [points([now], ['a'], [1])])
     t.match((await put(flight, [schema, message({ 2: field(batch, 2) as Uint8Array, 1000: Buffer.alloc(3) })])).error, { code: 3 })
+    // Whatever is changed or cut off of a header: the refusal says which message, and has no words of the JavaScript engine.
+    const header = Buffer.from(field(batch, 2) as Uint8Array)
+    for (let i = 0; i < header.length; i += 3) {
+      const changed = Buffer.from(header)
+      changed[i] = 0x7f
+      for (const bytes of [changed, header.subarray(0, i)]) {
+        const { error } = await put(flight, [schema, message({ 2: bytes, 1000: field(batch, 1000) as Uint8Array })])
+        if (error === undefined) continue
+        t.notMatch(error.details, /DataView|Offset is|undefined|Invalid/, `byte ${i}`)
+        if (error.details.includes('header of message')) t.match(error.details, /of message 2 is corrupt: .*; send it as Arrow/)
+      }
+    }
   })
 })
 

@@ -67,12 +67,12 @@ export function refused(cause: string): SvcError {
   return new SvcError('BAD_REQUEST', `cannot read the Arrow data: ${cause}`)
 }
 
-/** What reading a corrupt header throws, as the caller's error. */
-export function guarded<T>(read: () => T): T {
+/** What reading a corrupt header throws, as the caller's error. @param message number of it in its stream, from 1. */
+export function guarded<T>(message: number, read: () => T): T {
   try {
     return read()
   } catch (error) {
-    if (error instanceof RangeError) throw new SvcError('BAD_REQUEST', `cannot read the Arrow data: the header of a message is corrupt: ${error.message}`)
+    if (error instanceof RangeError) throw refused(`the header of message ${message} is corrupt: ${error.message}; send it as Arrow's libraries write it`)
     throw error
   }
 }
@@ -107,7 +107,7 @@ export function expectKind(parts: MessageParts, kind: number): FlatTable {
 /** @param maxColumns with the members of nested ones. @throws BAD_REQUEST */
 export function decodeSchema(header: Uint8Array, maxColumns: number): DecodedSchema {
   requireHeader(header, maxColumns)
-  return guarded(() => new SchemaReader(maxColumns).read(expectKind(readMessage(header, MESSAGE_TABLES + maxColumns * TABLES_PER_COLUMN), SCHEMA)))
+  return guarded(1, () => new SchemaReader(maxColumns).read(expectKind(readMessage(header, MESSAGE_TABLES + maxColumns * TABLES_PER_COLUMN), SCHEMA)))
 }
 
 class SchemaReader {

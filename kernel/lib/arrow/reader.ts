@@ -33,6 +33,8 @@ export class ArrowReader {
   private readonly dictionaryBytes = new Map<number, number>()
   /** Bytes that all dictionaries hold. */
   held = 0
+  /** Number of the message that was read last; the schema's is 1. */
+  private message = 1
 
   /** @param header the schema's message without its frame. @throws BAD_REQUEST */
   constructor(header: Uint8Array, limits: Partial<ReadLimits> = {}) {
@@ -48,21 +50,22 @@ export class ArrowReader {
    */
   async read(header: Uint8Array, body: Uint8Array): Promise<RecordBatch | undefined> {
     requireHeader(header, this.limits.maxColumns)
-    const message = guarded(() => readMessage(header))
+    this.message++
+    const message = guarded(this.message, () => readMessage(header))
     if (message.bodyLength > body.length) throw refused(`a message announces a body of ${message.bodyLength} bytes and brings ${body.length}`)
     if (message.kind === DICTIONARY_BATCH) return this.readDictionary(message.table, body)
-    const reader = guarded(() => new BatchReader(expectKind(message, RECORD_BATCH), body, this.dictionaries, this.limits))
+    const reader = guarded(this.message, () => new BatchReader(expectKind(message, RECORD_BATCH), body, this.dictionaries, this.limits))
     await reader.unpack()
-    return guarded(() => {
+    return guarded(this.message, () => {
       const children = reader.read(this.decoded.columns)
       return new RecordBatch(this.schema, makeData({ type: new Struct(this.schema.fields), length: reader.rows, nullCount: 0, children }))
     })
   }
 
   private async readDictionary(table: FlatTable, body: Uint8Array): Promise<undefined> {
-    const { id, reader, values, delta } = guarded(() => this.dictionaryReader(table, body))
+    const { id, reader, values, delta } = guarded(this.message, () => this.dictionaryReader(table, body))
     await reader.unpack()
-    const [data] = guarded(() => reader.read([values]))
+    const [data] = guarded(this.message, () => reader.read([values]))
     const known = delta ? (this.dictionaries.get(id)?.data ?? []) : []
     // All that the body lies in is held, however little of it is used.
     this.dictionaryBytes.set(id, body.buffer.byteLength + reader.made + (delta ? (this.dictionaryBytes.get(id) ?? 0) : 0))
