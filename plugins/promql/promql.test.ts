@@ -233,6 +233,15 @@ async function remoteRead(t: Test, node: TestNode): Promise<void> {
   const broken = await node.inject({ method: 'POST', url: '/api/v1/read', payload: 'no snappy', headers: { 'content-type': 'application/x-protobuf' } })
   t.equal(broken.statusCode, 400)
   t.match(broken.json(), { status: 'error', errorType: 'bad_data', error: /cannot decompress the body as snappy/ })
+  // The second matcher of the second query is of type 7.
+  const matcher = (type: number) => [0x1a, 6, 0x08, type, 0x12, 2, 0x75, 0x70]
+  const queries = [0x0a, 8, ...matcher(0), 0x0a, 16, ...matcher(0), ...matcher(7)]
+  const unknown = await node.inject({
+    ...{ method: 'POST', url: '/api/v1/read', headers: { 'content-type': 'application/x-protobuf' } },
+    payload: Buffer.from(await encodeSnappy(Uint8Array.from(queries))),
+  })
+  t.equal(unknown.statusCode, 400)
+  t.match(unknown.json(), { errorType: 'bad_data', error: /queries\[1\]\.matchers\[1\], of label "up", has the unknown type 7; use 0 \(=\), 1 \(!=\)/ })
   const none = await node.inject({ method: 'POST', url: '/api/v1/read' })
   t.equal(none.statusCode, 400, 'no body')
 }

@@ -19,6 +19,8 @@ export interface ReadRequest {
 }
 
 const OPS: readonly MatcherOp[] = ['=', '!=', '=~', '!~']
+/** Characters of a name that a refusal repeats. */
+const SHOWN = 64
 const SAMPLES = 0
 const STREAMED_XOR_CHUNKS = 1
 /** As far as nanoseconds fit 64 bits: the least of them are in the millisecond before. */
@@ -35,7 +37,7 @@ export function readRequest(bytes: Uint8Array, members = Number.POSITIVE_INFINIT
     if (--left < 0) throw tooManyMembers(members, 'remote read')
   }
   while (reader.next()) {
-    if (reader.field === 1) queries.push(query(reader, count))
+    if (reader.field === 1) queries.push(query(reader, queries.length, count))
     else if (reader.field === 2) acceptedTypes(reader, accepted, count)
     else reader.skip()
   }
@@ -63,7 +65,8 @@ function acceptedTypes(reader: ProtobufReader, accepted: number[], count: () => 
   reader.leave(outer)
 }
 
-function query(reader: ProtobufReader, count: () => void): ReadQuery {
+/** @param place of it among the queries, from 0. */
+function query(reader: ProtobufReader, place: number, count: () => void): ReadQuery {
   count()
   const out: ReadQuery = { start: 0, end: 0, matchers: [] }
   const outer = reader.enter()
@@ -72,7 +75,7 @@ function query(reader: ProtobufReader, count: () => void): ReadQuery {
     else if (reader.field === 2) out.end = time(reader)
     else if (reader.field === 3) {
       count()
-      out.matchers.push(matcher(reader))
+      out.matchers.push(matcher(reader, `queries[${place}].matchers[${out.matchers.length}]`))
     } else reader.skip()
   }
   reader.leave(outer)
@@ -84,7 +87,7 @@ function time(reader: ProtobufReader): number {
   return Math.max(-MAX_MS - 1, Math.min(MAX_MS, reader.signed))
 }
 
-function matcher(reader: ProtobufReader): LabelMatcher {
+function matcher(reader: ProtobufReader, place: string): LabelMatcher {
   let type = 0
   let name = ''
   let value = ''
@@ -97,7 +100,11 @@ function matcher(reader: ProtobufReader): LabelMatcher {
   }
   reader.leave(outer)
   const op = OPS[type]
-  if (op === undefined) throw apiError('bad_data', `invalid matcher type ${type}`)
+  if (op === undefined)
+    throw apiError(
+      'bad_data',
+      `cannot answer the remote read: ${place}, of label ${JSON.stringify(name.slice(0, SHOWN))}, has the unknown type ${type}; use 0 (=), 1 (!=), 2 (=~) or 3 (!~)`,
+    )
   return { name, op, value }
 }
 
