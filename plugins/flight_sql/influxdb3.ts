@@ -4,6 +4,7 @@
  */
 import type { CallContext, SqlParameter } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { jsonProblem } from 'svcdb/lib/json'
 import type { Statement } from './queries.ts'
 
 const OPENING_BRACE = 0x7b
@@ -32,7 +33,7 @@ function objectOf(ticket: Uint8Array): Record<string, unknown> {
   try {
     return JSON.parse(Buffer.from(ticket).toString('utf8'), exact as (key: string, value: unknown) => unknown)
   } catch (error) {
-    throw wrong((error as Error).message)
+    throw wrong(`it is not JSON: ${jsonProblem(error as Error)}`)
   }
 }
 

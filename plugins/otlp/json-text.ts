@@ -1,7 +1,7 @@
 /** JSON text to values, with the 64-bit integers that a JavaScript number cannot hold as bigints. */
 
 import { SvcError } from 'svcdb/lib/errors'
-import { checkJsonBounds } from 'svcdb/lib/json'
+import { checkJsonBounds, jsonProblem } from 'svcdb/lib/json'
 import { withoutBom } from 'svcdb/lib/text'
 
 /** Sixteen digits in a row outside of a string, as far as can be seen without parsing: then integers are looked at one by one. */
@@ -17,7 +17,7 @@ export function parseJson(body: Buffer): unknown {
   try {
     return LONG_INTEGER.test(text) ? JSON.parse(text, exactly as never) : JSON.parse(text)
   } catch (error) {
-    throw new SvcError('BAD_REQUEST', `cannot read the body as JSON: ${(error as Error).message}`, { cause: error })
+    throw new SvcError('BAD_REQUEST', `cannot read the body as JSON: ${jsonProblem(error as Error)}`, { cause: error })
   }
 }
 

@@ -241,10 +241,11 @@ t.test('bodies that are refused, in the shape and the encoding of the request', 
   const gzip = { ...PROTOBUF, 'content-encoding': 'gzip' }
   const bad: [string, Uint8Array | string, Record<string, string>, number, RegExp][] = [
     ['no protobuf', Buffer.from('what is this'), PROTOBUF, 400, /BAD_REQUEST: cannot decode the protobuf message: .*at byte \d+ of 12/],
-    ['no JSON', '{"resourceMetrics": [', JSON_TYPE, 400, /BAD_REQUEST: cannot read the body as JSON/],
+    ['no JSON', '{"resourceMetrics": [', JSON_TYPE, 400, /BAD_REQUEST: cannot read the body as JSON: Unexpected end of JSON input/],
+    ['a secret in no JSON', '{"resourceMetrics": hunter2}', JSON_TYPE, 400, /cannot read the body as JSON: Unexpected token 'h'(?!,)/],
     ['another JSON', '{"resourceMetrics": 5}', JSON_TYPE, 400, /BAD_REQUEST: cannot read the JSON message: resourceMetrics is not a list/],
     ['JSON that is no object', '[1]', JSON_TYPE, 400, /cannot read the JSON message: it is not an object/],
-    ['cut gzip', gzipSync(message).subarray(0, 20), gzip, 400, /BAD_REQUEST: cannot decompress the body as gzip/],
+    ['cut gzip', gzipSync(message).subarray(0, 20), gzip, 400, /BAD_REQUEST: cannot decompress the body as gzip: it ends early; send it whole/],
     ['much in little', gzipSync(Buffer.alloc(5000)), gzip, 413, /PAYLOAD_TOO_LARGE: .*otlp.max_decompressed_bytes/],
     ['much', Buffer.alloc(9000), PROTOBUF, 413, /PAYLOAD_TOO_LARGE/],
     ['many', many, PROTOBUF, 400, /BAD_REQUEST: cannot write more than 3 data points at once: otlp.max_points_per_write is 3/],

@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises'
-import { gzipSync, zstdCompressSync } from 'node:zlib'
+import { deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import t from 'tap'
 import { decompress } from './decompress.ts'
 
@@ -24,6 +24,30 @@ t.test('zstd: what is no frame, one that is cut, and frames without end are refu
   await t.rejects(zstd([frame('one'), Buffer.from('two')]), { code: 'BAD_REQUEST', message: /cannot decompress the body as zstd/ })
   await t.rejects(zstd([frame('one'), frame('two').subarray(0, -1)]), { code: 'BAD_REQUEST' })
   await t.rejects(zstd(Array.from({ length: 1001 }, () => SKIPPABLE)), { code: 'BAD_REQUEST', message: /more than 1000 frames/ })
+})
+
+t.test('a refusal says what a sender can do, in no words of the library', async (t) => {
+  const text = 'a line of text, and another one '.repeat(9)
+  const cause = async (encoding: string, bytes: Buffer): Promise<string | undefined> =>
+    decompress(bytes, encoding, 1_048_576).then(
+      () => undefined,
+      (error: Error) => error.message.replace(/^cannot decompress the body as [a-z]+: /, ''),
+    )
+  const changed = (bytes: Buffer, at: number, value: number) => Buffer.from(bytes.with(at < 0 ? bytes.length + at : at, value))
+  for (const [encoding, whole] of [
+    ['gzip', gzipSync(text)],
+    ['deflate', deflateSync(text)],
+    ['zstd', zstdCompressSync(text)],
+  ] as const) {
+    t.equal(await cause(encoding, whole.subarray(0, -5)), 'it ends early; send it whole', encoding)
+    const known =
+      /^(it ends early; send it whole|it does not begin as such data do; name .*|it was compressed with a dictionary; .*|it needs too large a window; .*|the compressed data are damaged; send it again)$/
+    for (let i = 0; i < whole.length; i++)
+      for (const value of [0, 0x7f, 0xff])
+        t.match((await cause(encoding, changed(whole, i, value))) ?? 'it ends early; send it whole', known, `${encoding}, byte ${i}`)
+  }
+  t.match(await cause('gzip', changed(gzipSync(text), -5, 1)), /damaged/, 'its checksum')
+  for (const encoding of ['gzip', 'zstd']) t.match(await cause(encoding, Buffer.from('plain text')), /name in Content-Encoding/)
 })
 
 t.test('the disk has threads of the pool left, however many bodies come', async (t) => {

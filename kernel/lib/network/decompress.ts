@@ -78,10 +78,22 @@ async function decompressNow(bytes: Buffer, encoding: string, limit: number, set
   } catch (error) {
     if (error instanceof SvcError) throw error
     if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge({ bytes: limit, setting })
-    throw new SvcError('BAD_REQUEST', `cannot decompress the body as ${encoding}: ${(error as Error).message}`, { cause: error })
+    throw new SvcError('BAD_REQUEST', `cannot decompress the body as ${encoding}: ${causeOf(error as NodeJS.ErrnoException)}`, { cause: error })
   }
   throw new SvcError('UNSUPPORTED_MEDIA_TYPE', `cannot read a body of Content-Encoding "${encoding}": use gzip, deflate, zstd or identity`)
 }
+
+/** The library's own texts are about its tables: of what a sender can mend, they say only these. */
+function causeOf({ code = '', message }: NodeJS.ErrnoException): string {
+  if (code === 'Z_BUF_ERROR') return 'it ends early; send it whole'
+  if (code === 'ZSTD_error_dictionary_wrong') return 'it was compressed with a dictionary; compress it without one'
+  if (code === 'ZSTD_error_frameParameter_windowTooLarge') return 'it needs too large a window; compress it with a smaller one'
+  if (code === 'ZSTD_error_prefix_unknown' || WRONG_START.test(message))
+    return 'it does not begin as such data do; name in Content-Encoding what it is compressed with'
+  return 'the compressed data are damaged; send it again'
+}
+
+const WRONG_START = /header check|compression method|header flags/
 
 /** A zstd body is one frame or several (RFC 8878, section 3.1); Node.js stops behind the first. */
 async function allFrames(bytes: Buffer, firstChunk: number, limit: BodyLimit): Promise<Buffer> {

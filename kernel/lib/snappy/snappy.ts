@@ -17,7 +17,7 @@ export async function decodeSnappy(bytes: Uint8Array, limit: number, setting = '
   try {
     decoded = (length < SMALL ? uncompressSync(bytes) : await uncompress(bytes)) as Uint8Array
   } catch (error) {
-    throw corrupt((error as Error).message, error)
+    throw corrupt(`it does not decompress to the ${length} bytes that it names; send it again`, error)
   }
   if (decoded.length !== length) throw corrupt(`it has ${decoded.length} bytes, not the ${length} it names`)
   return decoded
