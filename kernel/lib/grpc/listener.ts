@@ -39,6 +39,7 @@ import { CallMemory } from './memory.ts'
 import { Metadata } from './metadata.ts'
 import type { GrpcCredentials, GrpcMethod } from './method.ts'
 import type { GrpcMetrics, GrpcOwner } from './owner.ts'
+import { copyWhatWaits } from './received.ts'
 import { type GrpcStatus, GrpcStatusError, STATUS_NAMES, statusHeaders, statusOf, UNIMPLEMENTED } from './status.ts'
 
 const GRPC_CONTENT = /^application\/grpc(?:\+proto)?\s*(?:;|$)/
@@ -235,6 +236,7 @@ export class GrpcListener<Context> {
 
   private serve(stream: ServerHttp2Stream, rawHeaders: readonly string[]): void {
     const { owner, config } = this
+    copyWhatWaits(stream)
     const metadata = new Metadata(rawHeaders)
     try {
       refuseDuplicates(rawHeaders)
