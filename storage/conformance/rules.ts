@@ -93,8 +93,14 @@ export const pointRules: Rule[] = [
       points.push(point('b', NOW + 1n, { d: dec('1.125') }))
       const { written, rejections } = await write(engine, points)
       t.same([written, rejections.map(({ code, position }) => [code, position])], [2 * count + 2, [['SCHEMA_ERROR', count]]])
-      const of = (row: Map<string, string>): string => [...row.keys()].sort().map((name) => row.get(name)).join(' ')
-      const wanted = [...expected.keys()].sort((a, b) => a - b).map((time) => `{"host":"a"} ${NOW + BigInt(time)} ${of(expected.get(time) as Map<string, string>)}`)
+      const of = (row: Map<string, string>): string =>
+        [...row.keys()]
+          .sort()
+          .map((name) => row.get(name))
+          .join(' ')
+      const wanted = [...expected.keys()]
+        .sort((a, b) => a - b)
+        .map((time) => `{"host":"a"} ${NOW + BigInt(time)} ${of(expected.get(time) as Map<string, string>)}`)
       for (const state of ['fresh', 'flushed']) {
         const found = await lines(engine, { measurement: 'cpu' })
         t.same(found.slice(0, wanted.length), wanted, state)
