@@ -303,6 +303,23 @@ t.test('rows that set a good part of the fields, or set some of few, stay in one
   }
 })
 
+t.test('ever new fields are refused, after few tables', async (t) => {
+  const resolver = new FakeResolver()
+  const batch = new WriteBatch(resolver)
+  const ref = resolver.measurement('', 'm')
+  let n = 0
+  t.throws(
+    () => {
+      for (; n < 100_000; n++) {
+        const table = batch.tableForRow(ref)
+        table.column(`f${n}`, 'float64').setF64(table.addRow(0, n, 0, n), n)
+      }
+    },
+    { code: 'INVALID_POINT', message: /cannot hold more than 4096 new fields of measurement "m" in one write/ },
+  )
+  t.ok(n > 4096 && n < 5000, `after ${n}`)
+})
+
 t.test('the fields of a batch are bounded, over all of its measurements', async (t) => {
   const resolver = new FakeResolver()
   const batch = new WriteBatch(resolver)

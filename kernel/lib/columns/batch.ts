@@ -30,6 +30,8 @@ const WIDE = 256
 /** A table of so many cells (rows times columns) does not grow any more when fewer than one in `GAPS` has a value. */
 const MANY_CELLS = 4096
 const GAPS = 8
+/** A measurement with more fields that are new does not get another table: whoever names ever new ones is refused while they are decoded. */
+const MANY_NEW = 4096
 const encoder = new TextEncoder()
 
 /** Bytes of strings and histograms of one batch; a value is (offset, length). */
@@ -260,6 +262,8 @@ export class WriteBatch {
   private part = 0
   /** Some measurement has several tables. */
   private isDivided = false
+  /** Of those measurements: fields that they do not have yet. */
+  private readonly fresh = new Map<MeasurementRef, Set<string>>()
   private readonly room: Room
 
   constructor(resolver: SeriesResolver) {
@@ -296,10 +300,12 @@ export class WriteBatch {
   /**
    * The table for the next row of a measurement: another one once the last is mostly gaps. A decoder that keeps the table asks again where `isCrowded`. For rows
    * that set whatever fields a client names; `table` is for those whose fields are known.
+   * @throws INVALID_POINT when more than 4096 of them are new.
    */
   tableForRow(measurement: MeasurementRef): TableBatch {
     const last = this.table(measurement)
     if (!last.isCrowded) return last
+    if (this.newFields(last).size > MANY_NEW) throw tooManyNew(measurement.name)
     const table = new TableBatch(measurement, this.room)
     this.tables.push(table)
     this.byMeasurement.set(measurement, table)
@@ -318,6 +324,15 @@ export class WriteBatch {
     }
     if (table.part !== this.part) this.touch(table)
     return table
+  }
+
+  /** New fields of the measurement in its tables so far. */
+  private newFields({ measurement, columns }: TableBatch): ReadonlySet<string> {
+    const ref = measurement as MeasurementRef
+    let names = this.fresh.get(ref)
+    if (names === undefined) this.fresh.set(ref, (names = new Set()))
+    for (const { name } of columns) if (!ref.fields.has(name)) names.add(name)
+    return names
   }
 
   private touch(table: TableBatch): void {
@@ -347,9 +362,17 @@ export class WriteBatch {
     if (!isMany) return
     tables.length = 0
     this.isDivided = false
+    this.fresh.clear()
     this.anyMeasurement = undefined
     this.byMeasurement = new Map()
   }
+}
+
+function tooManyNew(measurement: string): SvcError {
+  return new SvcError(
+    'INVALID_POINT',
+    `cannot hold more than ${MANY_NEW} new fields of measurement "${measurement}" in one write, of points that each set few of them; send fewer points at once, or fewer different fields`,
+  )
 }
 
 export function typeConflict(measurement: string, field: string, existing: FieldType, given: FieldType): SvcError {
