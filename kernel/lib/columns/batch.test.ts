@@ -320,6 +320,28 @@ t.test('ever new fields are refused, after few tables', async (t) => {
   t.ok(n > 4096 && n < 5000, `after ${n}`)
 })
 
+t.test('new fields of a write that was refused do not count in the next one', async (t) => {
+  const resolver = new FakeResolver()
+  const batch = new WriteBatch(resolver)
+  const ref = resolver.measurement('', 'm')
+  const row = (fields: readonly number[]): void => {
+    const table = batch.tableForRow(ref)
+    const at = table.addRow(0, 0, 0, 0)
+    for (const field of fields) table.column(`f${field}`, 'float64').setF64(at, 1)
+  }
+  const all = Array.from({ length: 5000 }, (_, i) => i)
+  t.throws(
+    () => {
+      row(all)
+      for (let i = 0; i < 100; i++) row([i])
+    },
+    { message: /more than 4096 new fields/ },
+  )
+  batch.reset()
+  for (let i = 0; i < 1000; i++) row([i])
+  t.equal(batch.rows, 1000)
+})
+
 t.test('the fields of a batch are bounded, over all of its measurements', async (t) => {
   const resolver = new FakeResolver()
   const batch = new WriteBatch(resolver)

@@ -331,7 +331,7 @@ export class WriteBatch {
     const ref = measurement as MeasurementRef
     let names = this.fresh.get(ref)
     if (names === undefined) this.fresh.set(ref, (names = new Set()))
-    for (const { name } of columns) if (!ref.fields.has(name)) names.add(name)
+    for (const { name, left } of columns) if (!left && !ref.fields.has(name)) names.add(name)
     return names
   }
 
@@ -352,6 +352,7 @@ export class WriteBatch {
     const { heap, tables } = this
     heap.length = 0
     this.begin()
+    this.fresh.clear()
     this.room.cells = 0
     if (heap.bytes.length > KEPT_BYTES) heap.bytes = new Uint8Array(FIRST_HEAP)
     const isMany = tables.length > KEPT_TABLES || this.isDivided
@@ -362,7 +363,6 @@ export class WriteBatch {
     if (!isMany) return
     tables.length = 0
     this.isDivided = false
-    this.fresh.clear()
     this.anyMeasurement = undefined
     this.byMeasurement = new Map()
   }
