@@ -30,7 +30,7 @@ export class Arrivals {
     const { turns, tables, timeoutMs, recycle } = this.around
     let leave = (): void => {}
     try {
-      leave = tables.wait(bytesOf(batch))
+      leave = tables.wait(batch.namespace, bytesOf(batch))
     } catch (error) {
       recycle(batch)
       throw error

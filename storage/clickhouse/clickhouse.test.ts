@@ -205,22 +205,56 @@ else {
     const proxy = await proxyTo(server.url, (statement, forward) => void (/^INSERT INTO \S+\.m_/.test(statement) ? hold.then(() => forward()) : forward()))
     t.teardown(() => proxy.close())
     const engine = await engineAt(proxy.url, prefix(), {}, { max_waiting_bytes: 1_048_576 })
-    await write(engine, [point(1)])
+    await write(engine, [point(1)], { namespace: '' })
     const held = Promise.withResolvers<void>()
     hold = held.promise
     const big = (n: number): TestPoint[] =>
       Array.from({ length: 100 }, (_, i) => ({ ...point('x'.repeat(10_000)), measurement: 'text', time: NOW + BigInt(n * 100 + i) }))
-    const first = write(engine, big(0))
-    const second = write(engine, big(1))
+    // Without a name it is the only one.
+    const whole = { namespace: '' }
+    const first = write(engine, big(0), whole)
+    const second = write(engine, big(1), whole)
     await t.rejects(
       async () => {
-        for (let n = 2; n < 10; n++) await Promise.race([write(engine, big(n)), new Promise((resolve) => setTimeout(resolve, 100))])
+        for (let n = 2; n < 10; n++) await Promise.race([write(engine, big(n), whole), new Promise((resolve) => setTimeout(resolve, 100))])
       },
       { code: 'BACKPRESSURE', message: /clickhouse\.max_waiting_bytes is 1048576/ },
     )
     held.resolve()
     t.match(await first, { written: 100 })
     t.match(await second, { written: 100 })
+    await engine.close()
+  })
+
+  t.test('rows of one namespace that wait leave room for the others', async (t) => {
+    let hold = Promise.resolve()
+    const proxy = await proxyTo(server.url, (statement, forward) => void (/^INSERT INTO \S+\.m_/.test(statement) ? hold.then(() => forward()) : forward()))
+    t.teardown(() => proxy.close())
+    const engine = await engineAt(proxy.url, prefix(), {}, { max_waiting_bytes: 1_048_576 })
+    const small = (namespace: string): Promise<unknown> => write(engine, [point('x')], { namespace })
+    for (const namespace of ['noisy', 'quiet']) await small(namespace)
+    const held = Promise.withResolvers<void>()
+    hold = held.promise
+    const waiting: Promise<unknown>[] = []
+    let refusal: unknown
+    for (let n = 0; n < 100 && refusal === undefined; n++) {
+      const written = write(
+        engine,
+        Array.from({ length: 10 }, (_, i): TestPoint => ({ ...point('x'.repeat(5000)), time: NOW + BigInt(n * 10 + i) })),
+        { namespace: 'noisy' },
+      )
+      refusal = await Promise.race([
+        written.catch((error: unknown) => error).then((error) => (error instanceof Error ? error : undefined)),
+        new Promise((resolve) => setTimeout(resolve, 50)),
+      ])
+      if (refusal === undefined) waiting.push(written)
+    }
+    t.match(refusal, { code: 'BACKPRESSURE', message: /rows of namespace "noisy" are \d+ of \d+ bytes that wait for ClickHouse/ })
+    const others = small('quiet')
+    held.resolve()
+    t.match(await others, { written: 1 })
+    for (const written of waiting) t.match(await written, { written: 10 })
+    t.match(await small('noisy'), { written: 1 })
     await engine.close()
   })
 

@@ -63,7 +63,8 @@ const clickhouse = Type.Object(
       default: 67_108_864,
       minimum: 1_048_576,
       maximum: 17_179_869_184,
-      description: 'Bytes of rows that wait for ClickHouse; above: 503 BACKPRESSURE',
+      description:
+        'Bytes of rows that wait for ClickHouse; above: 503 BACKPRESSURE. Under server.multi_tenancy rows of one namespace have at most three times what is left, alone three quarters',
     }),
     query_rows: Type.Integer({
       default: 10_000_000,

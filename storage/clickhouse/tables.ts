@@ -12,6 +12,7 @@ import type { Client } from './client.ts'
 import { define, hasColumns, hasTables } from './definitions.ts'
 import { rowsOfNobody } from './fence.ts'
 import { addColumns, columnName, createNamespace, createOwn, databaseOf, ownTable, type Place, tablesOf } from './statements.ts'
+import { WaitingBytes } from './waiting.ts'
 
 const LOOK_MS = 100
 
@@ -50,7 +51,7 @@ export class Tables {
   /** Fields that a life's own table is known to have; undefined: no table. */
   private readonly columns = new Map<number, number>()
   private readonly made: (namespace: string) => void
-  private bytes = 0
+  private readonly waiting: WaitingBytes
 
   /** @param made told when the tables that a namespace's measurements share were not there: nothing is stored in them. */
   constructor(client: Client, place: Place, limits: WriteLimits, made: (namespace: string) => void) {
@@ -58,26 +59,19 @@ export class Tables {
     this.client = client
     this.place = place
     this.limits = limits
+    this.waiting = new WaitingBytes(limits.maxBytes)
   }
 
   /** Bytes of rows that wait, or are on their way. */
   get waitingBytes(): number {
-    return this.bytes
+    return this.waiting.total
   }
 
-  /** Counts rows that wait to be judged. @returns ends that: from then on they are counted as they are stored. @throws BACKPRESSURE when more wait than may. */
-  wait(bytes: number): () => void {
-    this.requireRoom()
-    this.bytes += bytes
-    return () => void (this.bytes -= bytes)
-  }
-
-  private requireRoom(): void {
-    if (this.bytes < this.limits.maxBytes) return
-    throw new SvcError(
-      'BACKPRESSURE',
-      `cannot write: ${this.bytes} bytes wait for ClickHouse, clickhouse.max_waiting_bytes is ${this.limits.maxBytes}; send again later`,
-    )
+  /** Counts rows that wait to be judged. @returns ends that: from then on they are counted as they are stored. @throws as WaitingBytes.requireRoom. */
+  wait(namespace: string, bytes: number): () => void {
+    this.waiting.requireRoom(namespace)
+    this.waiting.add(namespace, bytes)
+    return () => this.waiting.add(namespace, -bytes)
   }
 
   /** Makes the database of a namespace, and what all of its measurements share. */
@@ -106,7 +100,7 @@ export class Tables {
     const { block, written } = table.waiting
     const before = block.bytes
     fill(block)
-    this.bytes += block.bytes - before
+    this.waiting.add(namespace, block.bytes - before)
     if (!table.writing) void this.write(key, table)
     return written.promise
   }
@@ -152,7 +146,7 @@ export class Tables {
         if (isDoubtful) table.fence = this.fence(key, table, block, token)
         written.reject(error)
       } finally {
-        this.bytes -= block.bytes
+        this.waiting.add(table.namespace, -block.bytes)
       }
       await table.fence
     }
@@ -176,7 +170,7 @@ export class Tables {
     const { waiting } = table
     if (waiting === undefined || performance.now() - waiting.since < this.limits.timeoutMs) return
     table.waiting = undefined
-    this.bytes -= waiting.block.bytes
+    this.waiting.add(table.namespace, -waiting.block.bytes)
     waiting.written.reject(inDoubt('nothing of these rows was stored, send again later'))
   }
 
