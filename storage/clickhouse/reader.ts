@@ -130,7 +130,8 @@ export class ClickHouseReader implements Reader {
     const { life, field } = this.fieldOf(request)
     const selected = await this.select(life, request)
     const active = new Set<string>()
-    if (selected.series.length > 0)
+    // As with samples: texts are none.
+    if (selected.series.length > 0 && field.type !== 'string')
       for await (const { rows, columns } of this.ask(activeStatement(this.context.place, this.query(life, [field], selected, request)), selected))
         for (let row = 0; row < rows; row++) active.add(idAt(columns[0].bytes, row))
     return this.setOf(
