@@ -25,6 +25,7 @@ import { exemplarBodies } from './loop-exemplars.ts'
 import { grpcCalls } from './loop-grpc.ts'
 import { listingBodies } from './loop-listings.ts'
 import { planeBodies } from './loop-plane.ts'
+import { wideBodies } from './loop-wide.ts'
 
 /** @param scale 1 = as large as listeners take by default; less for a quick run. */
 export function attackBodies(scale: number): AttackBody[] {
@@ -44,6 +45,7 @@ export function attackBodies(scale: number): AttackBody[] {
     ...otlpWrites(size, body),
     ...grpcCalls(frame, points, size),
     ...listingBodies(size),
+    ...wideBodies(size),
   ]
 }
 

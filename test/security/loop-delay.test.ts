@@ -37,6 +37,7 @@ const NAMES = [
   'line protocol: new series of ten tags',
   'line protocol: new measurements of two fields',
   'line protocol: new fields',
+  'line protocol: a new field of each of many wide measurements',
   'line protocol: digits',
   'line protocol: long field name',
   'remote write 1.0: new series',

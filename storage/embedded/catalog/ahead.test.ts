@@ -27,20 +27,21 @@ async function write(engine: EmbeddedEngine, numbers: number[], fields: string[]
 }
 
 /** An engine whose catalog tells how many entries each of its transactions writes. */
-async function open(dir: string, told: (entries: number) => void): Promise<EmbeddedEngine> {
+async function open(dir: string, told: (entries: number, bytes: number) => void): Promise<EmbeddedEngine> {
   const openStore: typeof realEnvironment.openStore = (path) => {
     const store = realEnvironment.openStore(path)
     const { batch, put } = store
-    let entries = 0
+    let [entries, bytes] = [0, 0]
     store.put = (key, value) => {
       entries++
+      bytes += (value as Uint8Array).length
       return put.call(store, key, value)
     }
     store.batch = (body) => {
-      entries = 0
+      entries = bytes = 0
       return batch.call(store, () => {
         body()
-        told(entries)
+        told(entries, bytes)
       })
     }
     return store
@@ -89,4 +90,27 @@ t.test('very many measurements', async (t) => {
     t.match(await rowsOf(again, name(7)), [/ v=7$/])
     await closeAndRemove(again, copy)
   }
+})
+
+t.test('measurements of very many fields: their definitions are stored in parts, too', async (t) => {
+  const dir = tempDir()
+  const sizes: number[] = []
+  const engine = await open(dir, (_, bytes) => void sizes.push(bytes))
+  const fields = Array.from({ length: 500 }, (_, i) => `field_${i}`)
+  const numbers = Array.from({ length: 150 }, (_, i) => i)
+  for (let from = 0; from < numbers.length; from += 10) await write(engine, numbers.slice(from, from + 10), fields)
+  await engine.flush()
+  sizes.length = 0
+  await write(engine, numbers, ['another'])
+  await engine.flush()
+  const all = sizes.reduce((sum, size) => sum + size, 0)
+  t.ok(sizes.length > 2 && Math.max(...sizes) < all / 2, `${sizes} bytes`)
+  await closeAndRemove(engine)
+  const again = await openEngine(dir)
+  const known = await again.measurements('')
+  t.same(
+    known.map((measurement) => measurement.fields.length),
+    numbers.map(() => fields.length + 1),
+  )
+  await closeAndRemove(again, dir)
 })

@@ -16,8 +16,10 @@ import type { Kind, Marks, Unstored } from './unstored.ts'
 
 /** Blocks of a transaction. */
 const BLOCKS = 16
-/** Measurements and tables of a transaction. */
+/** Weight of the measurements and tables of a transaction: each counts as one, and their fields. */
 const DEFINITIONS = 512
+/** Fields that take as long to store as an entry without any. */
+const FIELDS = 64
 
 interface CatalogAheadDependencies {
   catalog: Catalog
@@ -95,16 +97,29 @@ export class CatalogAhead {
    */
   private definitions(): Marks {
     const { schema, unstored } = this.dependencies
-    if (unstored.countOf('measurement') + unstored.countOf('table') <= DEFINITIONS) return new Map()
+    if (!this.hasMany()) return new Map()
     const stands = (id: number): boolean => schema.byId[id] !== undefined && !unstored.has('drop', id)
-    const tables = unstored.some('table', DEFINITIONS, (id) => {
+    const tables = unstored.upTo('table', DEFINITIONS, (id) => {
       const table = schema.tables[id]
-      return table !== undefined && (table.measurement < 0 || stands(table.measurement))
+      return table !== undefined && (table.measurement < 0 || stands(table.measurement)) ? weightOf(table.fields) : undefined
     })
-    const measurements = unstored.some('measurement', DEFINITIONS - tables.size, stands)
+    let room = DEFINITIONS
+    for (const id of tables.keys()) room -= weightOf(schema.tables[id]?.fields)
+    const measurements = unstored.upTo('measurement', room, (id) => (stands(id) ? weightOf(schema.byId[id]?.list) : undefined))
     const kinds: [Kind, ReadonlyMap<number, number>][] = []
     if (tables.size > 0) kinds.push(['table', tables])
     if (measurements.size > 0) kinds.push(['measurement', measurements])
     return new Map(kinds)
   }
+
+  /** More definitions are marked than one transaction is to have. */
+  private hasMany(): boolean {
+    const { schema, unstored } = this.dependencies
+    let weight = 0
+    for (const id of unstored.ids('table')) if ((weight += weightOf(schema.tables[id]?.fields)) > DEFINITIONS) return true
+    for (const id of unstored.ids('measurement')) if ((weight += weightOf(schema.any(id)?.list)) > DEFINITIONS) return true
+    return false
+  }
 }
+
+const weightOf = (fields: readonly unknown[] = []): number => 1 + fields.length / FIELDS

@@ -51,12 +51,22 @@ export class Unstored {
     return this.marks.get(kind)?.has(id) === true
   }
 
-  /** The marks of up to so many of a kind, as they are now. @param wanted whether one is to be among them. */
-  some(kind: Kind, max: number, wanted: (id: number) => boolean = () => true): ReadonlyMap<number, number> {
+  /** The marks of up to so many of a kind, as they are now. */
+  some(kind: Kind, max: number): ReadonlyMap<number, number> {
+    return this.upTo(kind, max, () => 1)
+  }
+
+  /** The first marks of a kind that have so much weight together, or one that has more. @param weightOf of an entry; undefined: it is passed over. */
+  upTo(kind: Kind, most: number, weightOf: (id: number) => number | undefined): ReadonlyMap<number, number> {
     const found = new Map<number, number>()
+    let sum = 0
     for (const [id, at] of this.marks.get(kind) ?? []) {
-      if (found.size >= max) break
-      if (wanted(id)) found.set(id, at)
+      if (sum >= most) break
+      const weight = weightOf(id)
+      if (weight === undefined) continue
+      sum += weight
+      if (sum > most && found.size > 0) break
+      found.set(id, at)
     }
     return found
   }

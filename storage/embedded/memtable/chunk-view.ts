@@ -1,7 +1,16 @@
 /** Typed views over a memtable chunk (../threads/memtable-layout.ts), made once; all reads of shared memory go through here. */
 
 import type { FieldType } from 'svcdb'
-import { CHUNK_HAS_NON_FINITE, CHUNK_HAS_NULLS, CHUNK_HEADER_FLAGS, CHUNK_HEADER_ROWS, type ChunkDef } from '../threads/memtable-layout.ts'
+import {
+  CHUNK_HAS_NON_FINITE,
+  CHUNK_HAS_NULLS,
+  CHUNK_HEADER_FLAGS,
+  CHUNK_HEADER_ROWS,
+  type ChunkDef,
+  columnAt,
+  columnsOf,
+  fieldAt,
+} from '../threads/memtable-layout.ts'
 
 /** Rows a DuckDB vector holds; chunk capacities are powers of two, so that blocks of this size never cross a chunk. */
 export const BLOCK_ROWS = 2048
@@ -42,7 +51,7 @@ class ChunkColumns {
   }
 
   get size(): number {
-    return this.def.columns.length
+    return columnsOf(this.def)
   }
 
   has(field: number): boolean {
@@ -55,8 +64,13 @@ class ChunkColumns {
   }
 
   private place(field: number): number | undefined {
-    this.places ??= new Map(this.def.columns.map((column, place) => [column.field, place]))
+    this.places ??= new Map(this.fields().map((id, place) => [id, place]))
     return this.places.get(field)
+  }
+
+  /** Ids, in their order. */
+  fields(): number[] {
+    return Array.from({ length: this.size }, (_, place) => fieldAt(this.def, place))
   }
 
   private at(place: number): ColumnView {
@@ -64,8 +78,9 @@ class ChunkColumns {
   }
 }
 
-function viewOf({ buffer, capacity, columns }: ChunkDef, place: number): ColumnView {
-  const { type, width, offset, validityOffset } = columns[place]
+function viewOf(def: ChunkDef, place: number): ColumnView {
+  const { buffer, capacity } = def
+  const { type, width, offset, validityOffset } = columnAt(def, place)
   const narrow = width < valueBytes(type)
   return {
     type,
@@ -96,7 +111,7 @@ export class ChunkView {
   constructor(def: ChunkDef) {
     const { buffer, capacity } = def
     this.def = def
-    this.header = new Int32Array(buffer, def.headerOffset, CHUNK_HEADER_FLAGS + def.columns.length)
+    this.header = new Int32Array(buffer, def.headerOffset, CHUNK_HEADER_FLAGS + columnsOf(def))
     this.series = new Int32Array(buffer, def.seriesOffset, capacity)
     this.time = new Int32Array(buffer, def.timeOffset, capacity * 2)
     this.bigTimes = new BigInt64Array(buffer, def.timeOffset, capacity)
@@ -119,9 +134,8 @@ export class ChunkView {
 
   /** The float64 fields that may hold NaN or infinities. */
   *nonFinite(): Generator<number> {
-    const { columns } = this.def
-    for (let i = 0; i < columns.length; i++) {
-      if ((Atomics.load(this.header, CHUNK_HEADER_FLAGS + i) & CHUNK_HAS_NON_FINITE) !== 0) yield columns[i].field
+    for (let i = 0; i < this.columns.size; i++) {
+      if ((Atomics.load(this.header, CHUNK_HEADER_FLAGS + i) & CHUNK_HAS_NON_FINITE) !== 0) yield fieldAt(this.def, i)
     }
   }
 

@@ -1,7 +1,7 @@
 /** A chunk of a memtable table as its writer has it; layout: ../threads/memtable-layout.ts. */
 import type { FieldDef } from '../threads/definitions.ts'
-import { CHUNK_HAS_NULLS, CHUNK_HEADER_FLAGS, type ChunkColumn, type ChunkDef } from '../threads/memtable-layout.ts'
-import type { MemtableMemory } from './slabs.ts'
+import { CHUNK_HAS_NULLS, CHUNK_HEADER_FLAGS, type ChunkDef, COLUMN_INTS, putColumn } from '../threads/memtable-layout.ts'
+import type { MemtableMemory, SlabViews } from './slabs.ts'
 import { copyWider } from './value-widths.ts'
 
 export interface Chunk {
@@ -10,6 +10,8 @@ export interface Chunk {
   series: Int32Array
   time: Int32Array
   prev: Int32Array
+  /** Of the whole buffer. */
+  views: SlabViews
   columns: WrittenColumn[]
   rows: number
   /** Bytes that the rows would take if the chunk had only the columns that came with each of them. */
@@ -22,18 +24,14 @@ export interface ColumnWidth {
   width: number
 }
 
-interface WrittenColumn extends ColumnWidth {
-  bytes: Uint8Array
-  /** The same bytes; of numbers of 2 bytes `i16` alone, of booleans neither. */
-  i32: Int32Array
-  i16: Int16Array
-  validity: Uint8Array
+/** Without arrays of its own: there may be very many. Offsets are bytes of the chunk's buffer. */
+export interface WrittenColumn extends ColumnWidth {
+  offset: number
+  validityOffset: number
   nulls: boolean
 }
 
 const ALIGNMENT = 8
-const NO_I32 = new Int32Array(0)
-const NO_I16 = new Int16Array(0)
 const align = (offset: number): number => (offset + ALIGNMENT - 1) & -ALIGNMENT
 
 /** Of each column, for the alignment of its values and of its validity; and of header, series, time and links. */
@@ -56,7 +54,7 @@ export function chunkRows(slabBytes: number, columns: readonly ColumnWidth[]): n
 /** Without rows. Of memory that was used before only what tells of rows is cleared. @param capacity rows, a power of two of at least 8. */
 export function newChunk(memory: MemtableMemory, fields: readonly ColumnWidth[], capacity: number): Chunk {
   const size = CHUNK_SLACK + fields.length * COLUMN_SLACK + capacity * (rowBytes(fields) + fields.length / 8)
-  const { buffer, offset } = memory.allocate(size)
+  const { buffer, offset, views } = memory.allocate(size)
   let next = offset
   const take = (bytes: number): number => {
     const at = next
@@ -67,21 +65,20 @@ export function newChunk(memory: MemtableMemory, fields: readonly ColumnWidth[],
   const seriesOffset = take(capacity * 4)
   const timeOffset = take(capacity * 8)
   const prevOffset = take(capacity * 4)
-  const columns: ChunkColumn[] = fields.map(({ field, width }) => ({
-    field: field.id,
-    type: field.type,
-    width,
-    offset: take(capacity * width),
-    validityOffset: take(capacity / 8),
-  }))
-  const def: ChunkDef = { buffer, capacity, headerOffset, seriesOffset, timeOffset, prevOffset, columns }
+  const packed = new Int32Array(COLUMN_INTS * fields.length)
+  const columns = fields.map(({ field, width }, place): WrittenColumn => {
+    const column = { field, width, offset: take(capacity * width), validityOffset: take(capacity / 8), nulls: false }
+    putColumn(packed, place, { ...column, field: field.id, type: field.type })
+    return column
+  })
   return {
-    def,
+    def: { buffer, capacity, headerOffset, seriesOffset, timeOffset, prevOffset, columns: packed },
     header: new Int32Array(buffer, headerOffset, 1 + fields.length).fill(0),
     series: new Int32Array(buffer, seriesOffset, capacity),
     time: new Int32Array(buffer, timeOffset, capacity * 2),
     prev: new Int32Array(buffer, prevOffset, capacity),
-    columns: columns.map((column, i) => writtenColumn(fields[i].field, column, buffer, capacity)),
+    views,
+    columns,
     rows: 0,
     wanted: 0,
   }
@@ -96,35 +93,28 @@ export function copyChunk(from: Chunk, to: Chunk): void {
   for (const [i, column] of to.columns.entries()) {
     const old = from.columns[i]
     if (old === undefined) {
-      markMissing(column, from.rows)
+      markMissing(to.views, column, from.rows)
       to.header[CHUNK_HEADER_FLAGS + i] = CHUNK_HAS_NULLS
       continue
     }
-    if (column.width === old.width) column.bytes.set(old.bytes)
-    else copyWider(column, old, from.rows)
-    column.validity.set(old.validity)
+    const { capacity } = from.def
+    if (column.width === old.width) copyBytes(to, column.offset, from, old.offset, capacity * old.width)
+    else copyWider(to.views, column, from.views, old, from.rows)
+    copyBytes(to, column.validityOffset, from, old.validityOffset, capacity / 8)
     column.nulls = old.nulls
   }
   to.rows = from.rows
   to.wanted = from.wanted
 }
 
-/** No row has a value so far. Missing texts have the address of no text. */
-function markMissing(column: WrittenColumn, rows: number): void {
-  const { type } = column.field
-  column.validity.fill(0, 0, (rows + 7) >> 3)
-  column.nulls = true
-  if (type === 'string' || type === 'histogram') column.i32.fill(0, 0, rows * 2)
+function copyBytes(to: Chunk, at: number, from: Chunk, start: number, length: number): void {
+  to.views.u8.set(from.views.u8.subarray(start, start + length), at)
 }
 
-function writtenColumn(field: FieldDef, { width, offset, validityOffset }: ChunkColumn, buffer: SharedArrayBuffer, capacity: number): WrittenColumn {
-  return {
-    field,
-    width,
-    bytes: new Uint8Array(buffer, offset, capacity * width),
-    i32: width < 4 ? NO_I32 : new Int32Array(buffer, offset, (capacity * width) / 4),
-    i16: width === 2 ? new Int16Array(buffer, offset, capacity) : NO_I16,
-    validity: new Uint8Array(buffer, validityOffset, capacity / 8),
-    nulls: false,
-  }
+/** No row has a value so far. Missing texts have the address of no text. */
+function markMissing({ u8, i32 }: SlabViews, column: WrittenColumn, rows: number): void {
+  const { type } = column.field
+  u8.fill(0, column.validityOffset, column.validityOffset + ((rows + 7) >> 3))
+  column.nulls = true
+  if (type === 'string' || type === 'histogram') i32.fill(0, column.offset >> 2, (column.offset >> 2) + rows * 2)
 }

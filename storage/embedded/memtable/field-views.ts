@@ -36,7 +36,7 @@ export class FieldViews {
         const view = place === undefined ? undefined : chunk.columns.get(field)
         if (view !== undefined && place !== undefined) own.push({ place, chunk: c, view, mayBeNull: chunk.hasNulls(view) })
       }
-      if (chunk.columns.size < fields.length) for (const { field } of chunk.def.columns) keep(field)
+      if (chunk.columns.size < fields.length) for (const field of chunk.columns.fields()) keep(field)
       else for (const field of fields) keep(field)
       for (const each of own) this.byField[each.place].push(each)
       this.total += own.length

@@ -23,7 +23,9 @@ function writer() {
   const write = (rows: number): void => table.write(new Array<undefined>(rows).fill(undefined))
   const texts = (): Uint8Array[] => {
     const heap = events.flatMap((event) => (event.kind === 'heap' ? [event.bytes] : []))
-    return chunks().flatMap(({ rows, columns: [{ i32 }] }) => Array.from({ length: rows }, (_, row) => heapBytes(heap, i32[row * 2], i32[row * 2 + 1]).slice()))
+    return chunks().flatMap(({ rows, views: { i32 }, columns: [{ offset }] }) =>
+      Array.from({ length: rows }, (_, row) => heapBytes(heap, i32[offset / 4 + row * 2], i32[offset / 4 + row * 2 + 1]).slice()),
+    )
   }
   return { memtable, write, texts }
 }

@@ -214,9 +214,10 @@ export class Memtable {
       const chunk = table.chunks[index]
       const n = Math.min(chunk.def.capacity - chunk.rows, left)
       this.link(table, chunk, index, batch, from, n, times)
-      for (const column of chunk.columns) {
-        const source = targets.indexOf(column.field)
-        this.store(chunk, column, source < 0 ? undefined : batch.columns[source], from, n, heapBytes)
+      for (let i = 0; i < chunk.columns.length; i++) {
+        const { field } = chunk.columns[i]
+        const source = targets[i] === field ? i : targets.indexOf(field)
+        this.store(chunk, i, source < 0 ? undefined : batch.columns[source], from, n, heapBytes)
       }
       chunk.rows += n
       chunk.wanted += n * bytes
@@ -293,33 +294,39 @@ export class Memtable {
     return false
   }
 
-  private store(chunk: Chunk, column: Chunk['columns'][number], source: Column | undefined, from: number, n: number, heapBytes: Uint8Array): void {
+  /** @param place of the column. */
+  private store(chunk: Chunk, place: number, source: Column | undefined, from: number, n: number, heapBytes: Uint8Array): void {
+    const { u8, i32 } = chunk.views
+    const column = chunk.columns[place]
+    const { offset, validityOffset } = column
     const at = chunk.rows
     const present = source === undefined ? 0 : Math.max(0, Math.min(source.next, from + n) - from)
     const sparse = source === undefined || source.validity !== undefined || present < n
     if (sparse && !column.nulls) {
-      column.validity.fill(0xff, 0, (at + 7) >> 3)
+      u8.fill(0xff, validityOffset, validityOffset + ((at + 7) >> 3))
       column.nulls = true
       // Who sees the flag sees the bits of the rows before.
-      Atomics.or(chunk.header, CHUNK_HEADER_FLAGS + chunk.columns.indexOf(column), CHUNK_HAS_NULLS)
+      Atomics.or(chunk.header, CHUNK_HEADER_FLAGS + place, CHUNK_HAS_NULLS)
     }
-    if (source?.nonFinite) Atomics.or(chunk.header, CHUNK_HEADER_FLAGS + chunk.columns.indexOf(column), CHUNK_HAS_NON_FINITE)
-    if (column.nulls) setBits(column.validity, at, n, source, from, present)
+    if (source?.nonFinite) Atomics.or(chunk.header, CHUNK_HEADER_FLAGS + place, CHUNK_HAS_NON_FINITE)
+    if (column.nulls) setBits(u8, validityOffset, at, n, source, from, present)
     const { type } = column.field
     const text = type === 'string' || type === 'histogram'
+    const pairs = (offset >> 2) + at * 2
     // Missing ones have the address of no text.
-    if (text && sparse) column.i32.fill(0, at * 2, (at + n) * 2)
+    if (text && sparse) i32.fill(0, pairs, pairs + n * 2)
     if (source === undefined || present === 0) return
-    if (text) this.storeText(column.i32, at, source, from, present, heapBytes)
-    else if (column.width < bytesPerValue(type)) storeNarrow(column, at, source, from, present)
-    else column.bytes.set(source.u8.subarray(from * column.width, (from + present) * column.width), at * column.width)
+    if (text) this.storeText(i32, pairs, source, from, present, heapBytes)
+    else if (column.width < bytesPerValue(type)) storeNarrow(chunk.views, column, at, source, from, present)
+    else u8.set(source.u8.subarray(from * column.width, (from + present) * column.width), offset + at * column.width)
   }
 
+  /** @param at where the first row's address and length go. */
   private storeText(target: Int32Array, at: number, source: Column, from: number, n: number, heapBytes: Uint8Array): void {
     let lastStart = -1
     let lastLength = -1
     let lastPlace = 0
-    for (let i = from, j = at * 2; i < from + n; i++, j += 2) {
+    for (let i = from, j = at; i < from + n; i++, j += 2) {
       if (source.validity !== undefined && source.validity[i] === 0) continue
       const start = source.i32[i * 2]
       const length = source.i32[i * 2 + 1]
@@ -429,14 +436,14 @@ function roomOf({ columns }: Chunk, wanted: readonly ColumnWidth[]): 'all' | 'na
 
 const powerOfTwo = (n: number): number => 1 << (32 - Math.clz32(n - 1))
 
-/** Marks rows [at, at + n): present ones from the source's validity, those past `present` and of no source absent. */
-function setBits(bits: Uint8Array, at: number, n: number, source: Column | undefined, from: number, present: number): void {
+/** Marks rows [at, at + n) in the bits that begin at a byte: present ones from the source's validity, those past `present` and of no source absent. */
+function setBits(bytes: Uint8Array, start: number, at: number, n: number, source: Column | undefined, from: number, present: number): void {
   const validity = source?.validity
   for (let i = 0; i < n; i++) {
     const row = at + i
     const has = i < present && (validity === undefined || validity[from + i] === 1)
-    if (has) bits[row >> 3] |= 1 << (row & 7)
-    else bits[row >> 3] &= ~(1 << (row & 7))
+    if (has) bytes[start + (row >> 3)] |= 1 << (row & 7)
+    else bytes[start + (row >> 3)] &= ~(1 << (row & 7))
   }
 }
 

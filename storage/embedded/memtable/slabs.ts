@@ -23,9 +23,17 @@ const SPARE_LOOKS = 30
 /** Of what is kept: less is not worth a collection. */
 const SPARE_SHARE = 1 / 8
 
+/** A buffer as numbers: made once for all that lies in it. */
+export interface SlabViews {
+  readonly u8: Uint8Array
+  readonly i16: Int16Array
+  readonly i32: Int32Array
+}
+
 interface Memory {
   buffer: SharedArrayBuffer
   offset: number
+  views: SlabViews
 }
 
 export interface SlabOptions {
@@ -147,15 +155,16 @@ export class MemtableMemory {
     const taken = (bytes + ALIGNMENT - 1) & -ALIGNMENT
     let slab = this.open.find(({ buffer, offset }) => offset + taken <= buffer.byteLength)
     if (slab === undefined) {
-      slab = { buffer: this.pool.take(taken), offset: 0 }
+      const buffer = this.pool.take(taken)
+      slab = { buffer, offset: 0, views: { u8: new Uint8Array(buffer), i16: new Int16Array(buffer), i32: new Int32Array(buffer) } }
       this.buffers.push(slab.buffer)
       this.bytes += slab.buffer.byteLength
       this.open.push(slab)
       if (this.open.length > OPEN_SLABS) this.open.splice(fullest(this.open), 1)
     }
-    const { buffer, offset } = slab
+    const { buffer, offset, views } = slab
     slab.offset += taken
-    return { buffer, offset }
+    return { buffer, offset, views }
   }
 
   /** Gives everything back, once nobody can read it. @param unread calls back then. */

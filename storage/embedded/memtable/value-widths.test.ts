@@ -68,7 +68,7 @@ t.test(`numbers of all sizes (seed ${SEED})`, async (t) => {
     }
     const found = read(chunks(), FIELDS)
     if (JSON.stringify(found, text) !== JSON.stringify(wanted, text)) return t.fail(`SVC_SEED=${SEED + round}`)
-    t.pass(`${wanted.length} rows, ${new Set(chunks().flatMap(({ def }) => def.columns.map(({ width }) => width))).size} widths`)
+    t.pass(`${wanted.length} rows, ${new Set(chunks().flatMap(({ columns }) => columns.fields().map((id) => columns.get(id)?.width))).size} widths`)
   }
 })
 

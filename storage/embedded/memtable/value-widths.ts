@@ -5,10 +5,9 @@
  */
 import { bytesPerValue, type Column } from 'svcdb/lib/columns'
 import type { FieldDef } from '../threads/definitions.ts'
-import type { Chunk } from './chunk.ts'
+import type { WrittenColumn } from './chunk.ts'
 import type { AppendedRows } from './memtable.ts'
-
-type Written = Pick<Chunk['columns'][number], 'field' | 'width' | 'bytes' | 'i16' | 'i32'>
+import type { SlabViews } from './slabs.ts'
 
 const WIDE = 8
 /** Later values may be so many times as large as the first ones. */
@@ -81,9 +80,9 @@ function bitsOfFloats({ f64, i32, validity, next }: Column, rows: number): numbe
   return any ? bits : undefined
 }
 
-/** Values of a batch's column, which fit. @param to a column of 2 or 4 bytes a value. */
-export function storeNarrow(to: Written, at: number, source: Column, from: number, n: number): void {
-  const { i16, i32 } = to
+/** Values of a batch's column, which fit. @param to a column of 2 or 4 bytes a value. @param row where they go. */
+export function storeNarrow({ i16, i32 }: SlabViews, to: WrittenColumn, row: number, source: Column, from: number, n: number): void {
+  const at = to.offset / to.width + row
   // A loop for each kind of array: V8 compiles one that has met both to one that looks which it has for each value.
   if (to.field.type === 'float64') {
     if (to.width === 2) floatsToShorts(i16, at, source.f64, from, n)
@@ -101,13 +100,15 @@ function lowsToShorts(to: Int16Array, at: number, source: Int32Array, from: numb
 }
 
 /** The first n values of a column in a wider one. */
-export function copyWider(to: Written, from: Written, n: number): void {
-  const source = from.width === 2 ? from.i16 : from.i32
-  if (to.width < WIDE) to.i32.set(source.subarray(0, n))
-  else if (to.field.type === 'float64') new Float64Array(to.bytes.buffer, to.bytes.byteOffset, n).set(source.subarray(0, n))
+export function copyWider({ i32, u8 }: SlabViews, to: WrittenColumn, views: SlabViews, from: WrittenColumn, n: number): void {
+  const start = from.offset / from.width
+  const source = (from.width === 2 ? views.i16 : views.i32).subarray(start, start + n)
+  const at = to.offset >> 2
+  if (to.width < WIDE) i32.set(source, at)
+  else if (to.field.type === 'float64') new Float64Array(u8.buffer, to.offset, n).set(source)
   else
     for (let i = 0; i < n; i++) {
-      to.i32[i * 2] = source[i]
-      to.i32[i * 2 + 1] = source[i] >> 31
+      i32[at + i * 2] = source[i]
+      i32[at + i * 2 + 1] = source[i] >> 31
     }
 }

@@ -78,7 +78,7 @@ function fieldsAt({ chunks, memtable }: MemtablePart, index: number): Map<number
   const chunk = chunks[index >>> ROW_BITS]
   const row = index & OFFSET
   const fields = new Map<number, Value>()
-  for (const { field } of chunk.def.columns) {
+  for (const field of chunk.columns.fields()) {
     const view = chunk.columns.get(field)!
     if (chunk.hasNulls(view) && (view.validity[row >> 3] & (1 << (row & 7))) === 0) continue
     fields.set(field, valueAt(chunk, field, row, memtable.heap))

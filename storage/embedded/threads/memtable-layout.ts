@@ -37,7 +37,30 @@ export interface ChunkDef {
   seriesOffset: number
   timeOffset: number
   prevOffset: number
-  columns: ChunkColumn[]
+  /** COLUMN_INTS of each: there may be very many, and each thread has them. */
+  columns: Int32Array
+}
+
+/** A column's id of its field, number of its type, width, offset and validity offset. */
+export const COLUMN_INTS = 5
+const TYPES: readonly FieldType[] = ['float64', 'int64', 'uint64', 'bool', 'string', 'decimal', 'histogram']
+
+export const columnsOf = ({ columns }: Pick<ChunkDef, 'columns'>): number => columns.length / COLUMN_INTS
+
+export function columnAt({ columns }: Pick<ChunkDef, 'columns'>, place: number): ChunkColumn {
+  const at = place * COLUMN_INTS
+  return { field: columns[at], type: TYPES[columns[at + 1]], width: columns[at + 2], offset: columns[at + 3], validityOffset: columns[at + 4] }
+}
+
+export const fieldAt = ({ columns }: Pick<ChunkDef, 'columns'>, place: number): number => columns[place * COLUMN_INTS]
+
+export function putColumn(columns: Int32Array, place: number, { field, type, width, offset, validityOffset }: ChunkColumn): void {
+  const at = place * COLUMN_INTS
+  columns[at] = field
+  columns[at + 1] = TYPES.indexOf(type)
+  columns[at + 2] = width
+  columns[at + 3] = offset
+  columns[at + 4] = validityOffset
 }
 export const CHUNK_HEADER_ROWS = 0
 export const CHUNK_HEADER_FLAGS = 1

@@ -5,7 +5,7 @@ import type { SpanRecord } from 'svcdb/lib/trace'
 import type { KeyMaterial } from '../encryption/keys.ts'
 import type { TrustTable } from '../integrity/trust.ts'
 import type { Interval } from '../read/sources.ts'
-import type { MeasurementDef, TableDef } from './definitions.ts'
+import type { FieldDef, MeasurementDef, TableDef } from './definitions.ts'
 import type { FunctionSpec } from './function-spec.ts'
 import type { ChunkDef } from './memtable-layout.ts'
 import type { RetentionCutoffs, Tombstone } from './removals.ts'
@@ -17,6 +17,8 @@ import type { ThreadUsage } from './usage.ts'
 export type StateEvent =
   | { kind: 'series'; arrays: SeriesArrays }
   | { kind: 'measurement'; def: MeasurementDef }
+  /** New fields of a measurement, and of its own table where it has one. */
+  | { kind: 'fields'; measurement: number; fields: FieldDef[] }
   | { kind: 'measurement-gone'; id: number }
   | { kind: 'table'; def: TableDef }
   /** Its measurement was dropped: rows of it in memtables are not flushed. */

@@ -10,7 +10,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { ChunkView } from '../memtable/chunk-view.ts'
 import { NO_CUTOFFS } from '../retention/cutoffs.ts'
 import { SeriesView } from '../series/series-view.ts'
-import { fieldInfo, type MeasurementDef, type TableDef } from './definitions.ts'
+import { type FieldDef, fieldInfo, type MeasurementDef, type TableDef } from './definitions.ts'
 import { Summary } from './memtable-layout.ts'
 import type { StateEvent } from './messages.ts'
 import type { RetentionCutoffs, Tombstone } from './removals.ts'
@@ -79,6 +79,7 @@ export class WorkerState {
   private readonly followers: ((event: FollowedEvent) => void)[] = []
   private readonly byName = new Map<string, Map<string, MeasurementDef>>()
   private readonly schemas = new Map<string, readonly MeasurementFields[]>()
+  private readonly shown = new WeakMap<MeasurementDef, MeasurementFields>()
   /** What the last snapshot was made of, until a state event comes, and `Shared.SEQ` then. */
   private taken: { parts: Map<number, MemtablePart[]>; writes: number } | undefined
 
@@ -96,10 +97,17 @@ export class WorkerState {
   schema(namespace: string): readonly MeasurementFields[] {
     let known = this.schemas.get(namespace)
     if (known === undefined) {
-      known = this.measurementsOf(namespace).map((def) => ({ name: def.name, fields: def.fields.map(fieldInfo) }))
+      known = this.measurementsOf(namespace).map((def) => this.fieldsOf(def))
       this.schemas.set(namespace, known)
     }
     return known
+  }
+
+  /** Made once for each definition: with a field of one measurement those of all others are as they were. */
+  private fieldsOf(def: MeasurementDef): MeasurementFields {
+    let shown = this.shown.get(def)
+    if (shown === undefined) this.shown.set(def, (shown = { name: def.name, fields: def.fields.map(fieldInfo) }))
+    return shown
   }
 
   measurementsOf(namespace: string): MeasurementDef[] {
@@ -115,6 +123,9 @@ export class WorkerState {
         break
       case 'measurement':
         this.setMeasurement(event.def)
+        break
+      case 'fields':
+        this.addFields(event.measurement, event.fields)
         break
       case 'measurement-gone':
         this.removeMeasurement(event.id)
@@ -249,11 +260,23 @@ export class WorkerState {
   }
 
   private setMeasurement(def: MeasurementDef): void {
+    oneName(def.fields)
     this.measurements.set(def.id, def)
+    // There may be very many: what came with the table is let go.
+    for (const id of def.tables) {
+      const table = this.tables.get(id)
+      if (table?.measurement === def.id) this.tables.set(id, { ...table, fields: def.fields })
+    }
     this.schemas.delete(def.namespace)
     let names = this.byName.get(def.namespace)
     if (names === undefined) this.byName.set(def.namespace, (names = new Map()))
     names.set(def.name, def)
+  }
+
+  /** Jobs keep the definitions that they began with. */
+  private addFields(id: number, fields: readonly FieldDef[]): void {
+    const def = this.measurements.get(id)
+    if (def !== undefined) this.setMeasurement({ ...def, fields: [...def.fields, ...fields] })
   }
 
   private dropMemtable(id: number): void {
@@ -302,6 +325,11 @@ export class WorkerState {
       )
     this.segments = next
   }
+}
+
+/** Most columns have the name of their field: two texts of it came. */
+function oneName(fields: readonly FieldDef[]): void {
+  for (const field of fields) if (field.column === field.name) field.column = field.name
 }
 
 let snapshots = 0

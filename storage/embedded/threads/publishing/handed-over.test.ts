@@ -15,6 +15,7 @@ const WIDE = 40
 const WIDE_FIELDS = 200
 const SLICE = 1000
 const COLUMNS = 4
+const CHUNK_INTS = 5000
 
 const weightOf = (events: readonly StateEvent[]): number => events.reduce((sum, event) => sum + objectsIn(event), 0)
 
@@ -22,7 +23,7 @@ const weightOf = (events: readonly StateEvent[]): number => events.reduce((sum, 
 function objectsIn(event: StateEvent): number {
   if (event.kind === 'segments') return event.added.reduce((sum, { columns }) => sum + 1 + columns.length / COLUMNS, 0)
   if (event.kind === 'measurement' || event.kind === 'table') return 1 + event.def.fields.length / COLUMNS
-  return event.kind === 'chunk' ? 1 + event.chunk.columns.length / COLUMNS : 1
+  return event.kind === 'chunk' ? 1 + event.chunk.columns.length / CHUNK_INTS : 1
 }
 
 t.test('a thread that starts late learns of all in slices, and of what comes meanwhile', async (t) => {
