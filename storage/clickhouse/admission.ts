@@ -81,6 +81,8 @@ class Admission {
   private counted: { total: number; inNamespace: number } | undefined
   private readonly measurements: number
   private begun = 0
+  /** Fields of all drafts. */
+  private created = 0
 
   constructor(batch: WriteBatch, judge: Judge) {
     this.batch = batch
@@ -214,6 +216,7 @@ class Admission {
         `cannot add field "${fresh[0].name}" to measurement "${draft.name}": it would have ${size + fresh.length} fields, max_fields_per_measurement is ${limits.maxFieldsPerMeasurement}`,
       )
     }
+    if (fresh.length > 0) this.requireFields(draft, fresh)
     for (const { name, type } of fresh) created.set(name, type === 'decimal' ? { name, type, scale: 0 } : { name, type })
     if (created.size === 0) return
     for (const column of table.columns) {
@@ -222,6 +225,14 @@ class Admission {
       const scale = column.scales?.[row] ?? 0
       if (scale > (field.scale ?? 0)) created.set(column.name, { ...field, scale })
     }
+  }
+
+  private requireFields(draft: Draft, fresh: readonly Column[]): void {
+    const { catalog, gate } = this.judge
+    const { namespace } = this.batch
+    const left = gate.fieldsLeft(namespace, catalog.fieldsOf(namespace) + this.created, catalog.fields + this.created)
+    if (fresh.length > left) throw gate.noFieldLeft(draft, fresh[0].name, catalog.fields + this.created)
+    this.created += fresh.length
   }
 
   /** Only now are the scales of new decimals known. */

@@ -69,6 +69,9 @@ export class Catalog {
   private readonly ended = new Set<string>()
   /** Namespaces that were written to. */
   readonly namespaces = new Set<string>()
+  /** Fields of all lives. */
+  fields = 0
+  private readonly fieldCounts = new Map<string, number>()
 
   find(namespace: string, name: string): Life | undefined {
     return this.byName.get(namespace)?.lives.get(name)
@@ -106,6 +109,11 @@ export class Catalog {
     return count
   }
 
+  /** Fields of a namespace's lives. */
+  fieldsOf(namespace: string): number {
+    return this.fieldCounts.get(namespace) ?? 0
+  }
+
   /** @returns the life that the event is of. */
   apply(sequence: number, position: number, event: CatalogEvent): Life | undefined {
     this.sequence = sequence
@@ -114,7 +122,7 @@ export class Catalog {
     const life =
       (event.kind === 'field' || event.kind === 'infinite') && event.life === 0 ? this.find(event.namespace, event.measurement) : this.lives.get(event.life)
     if (life === undefined) return undefined
-    if (event.kind === 'field' && event.field !== undefined) addField(life, event.field, event.narrow === true)
+    if (event.kind === 'field' && event.field !== undefined && addField(life, event.field, event.narrow === true)) this.countFields(life, 1)
     if (event.kind === 'infinite') life.infinite = true
     if (event.kind === 'drop') this.drop(life, event.deadline ?? 0n)
     if (event.kind === 'restore') this.restore(life)
@@ -135,6 +143,11 @@ export class Catalog {
       life.doubtful.clear()
       life.forgotten++
     }
+  }
+
+  private countFields({ namespace }: Life, change: number): void {
+    this.fields += change
+    this.fieldCounts.set(namespace, this.fieldsOf(namespace) + change)
   }
 
   private create(number: number, { namespace, measurement: name }: CatalogEvent): Life {
@@ -182,6 +195,7 @@ export class Catalog {
   private end(life: Life): void {
     this.pending = this.pending.filter((drop) => drop.life !== life)
     this.lives.delete(life.number)
+    this.countFields(life, -life.fields.size)
     life.dropped = true
     const key = endedKey(life.namespace, life.name)
     this.ended.delete(key)
@@ -213,10 +227,12 @@ export function beginsNarrow(fields: readonly FieldInfo[]): boolean {
   return fields.length === 1 && fields[0].name === 'value' && fields[0].type === 'float64'
 }
 
-function addField(life: Life, info: FieldInfo, narrow: boolean): void {
+/** @returns whether it has come. */
+function addField(life: Life, info: FieldInfo, narrow: boolean): boolean {
   // Of two nodes the first decides; the second has read it before it appended, so this is what damage would look like.
-  if (life.fields.has(info.name)) return
+  if (life.fields.has(info.name)) return false
   life.fields.set(info.name, { info, narrow, index: life.fields.size, type: info.type as FieldType, scale: info.scale ?? 0 })
+  return true
 }
 
 function endedKey(namespace: string, name: string): string {

@@ -123,7 +123,7 @@ export class ClickHouseEngine implements StorageEngine {
     const absent = lackingWith(config)
     this.capabilities = new Set([...capabilities].filter((one) => !Object.hasOwn(absent, one)))
     this.limits = limitsOf(config)
-    this.gate = new NamespaceGate(this.limits.maxSeriesCardinality)
+    this.gate = new NamespaceGate(this.limits)
     this.place = { prefix: this.section.prefix, cluster: this.section.cluster }
     const metrics = new ClickHouseMetrics(context.metrics, () => this.tables.waitingBytes)
     const lookAgain = () => this.tables.lookAgain()

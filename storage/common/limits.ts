@@ -48,6 +48,13 @@ export const admissionKeys = {
     description: 'Tag keys of all series of one measurement together; a point whose series would bring one more is refused',
   }),
   max_fields_per_measurement: Type.Integer({ default: 1024, minimum: 1, maximum: 65_536, description: 'Fields of one measurement' }),
+  max_fields: Type.Integer({
+    default: 1_000_000,
+    minimum: 1,
+    maximum: 1_000_000_000,
+    description:
+      'Fields of all measurements together, each of which takes about a kilobyte of memory; a point that would bring one more is refused. With plugin namespaces and multi_tenancy one namespace has at most three quarters',
+  }),
   max_fields_per_write: Type.Integer({
     default: 131_072,
     minimum: 1024,
@@ -81,6 +88,7 @@ export interface Limits {
   maxTagsPerSeries: number
   maxTagsPerMeasurement: number
   maxFieldsPerMeasurement: number
+  maxFields: number
   writeLimits: WriteLimits
   maxStringBytes: number
   regexTimeoutMs: number
@@ -102,6 +110,7 @@ export function limitsOf(config: Record<string, unknown>): Limits {
     maxTagsPerSeries: read('max_tags_per_series'),
     maxTagsPerMeasurement: read('max_tags_per_measurement'),
     maxFieldsPerMeasurement: read('max_fields_per_measurement'),
+    maxFields: read('max_fields'),
     writeLimits: { fields: read('max_fields_per_write'), cells: read('max_cells_per_write') },
     maxStringBytes: read('max_string_bytes'),
     regexTimeoutMs: read('regex_timeout_ms'),

@@ -1,17 +1,23 @@
 /** Where an engine asks whether a namespace may have more: the guard of namespaces, if there is one, and what the others are left. */
 import type { NamespaceGuard } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import type { Limits } from './limits.ts'
+
+const NO_LIMITS = { maxSeriesCardinality: Number.POSITIVE_INFINITY, maxFields: Number.POSITIVE_INFINITY }
+const shareOf = (max: number): number => Math.ceil(max * (3 / 4))
 
 export class NamespaceGate {
   guard: NamespaceGuard | undefined
   private readonly maxSeries: number
+  private readonly maxFields: number
   /** A namespace that has a guard leaves a quarter to the others. */
   private readonly share: number
 
-  /** @param maxSeries of all namespaces. */
-  constructor(maxSeries = Number.POSITIVE_INFINITY) {
-    this.maxSeries = maxSeries
-    this.share = Math.ceil(maxSeries * (3 / 4))
+  /** @param limits of all namespaces together. */
+  constructor({ maxSeriesCardinality, maxFields }: Pick<Limits, 'maxSeriesCardinality' | 'maxFields'> = NO_LIMITS) {
+    this.maxSeries = maxSeriesCardinality
+    this.maxFields = maxFields
+    this.share = shareOf(maxSeriesCardinality)
   }
 
   /** @throws SvcError when nothing is to be written to the namespace. */
@@ -29,6 +35,23 @@ export class NamespaceGate {
     if (max > 0 && count >= max) throw guard.exceeded(namespace, kind)
     // Without multi_tenancy there is one, which has no name.
     if (kind === 'series' && count >= this.share && namespace !== '') throw this.noShare(namespace)
+  }
+
+  /** How many fields a namespace may have besides those there are. @param own how many it has, of all. */
+  fieldsLeft(namespace: string, own: number, all: number): number {
+    const left = this.maxFields - all
+    return Math.max(0, this.guard === undefined || namespace === '' ? left : Math.min(left, shareOf(this.maxFields) - own))
+  }
+
+  /** What is said of a field that finds none left. */
+  noFieldLeft({ namespace, name }: { namespace: string; name: string }, field: string, all: number): SvcError {
+    const limit = `[database] max_fields = ${this.maxFields}`
+    return new SvcError(
+      'CARDINALITY_EXCEEDED',
+      all >= this.maxFields
+        ? `cannot add field "${field}" to measurement "${name}": there are as many fields as ${limit} allows; drop measurements that are not needed, or raise it`
+        : `cannot add field "${field}" to measurement "${name}": namespace "${namespace}" has at most three quarters, ${shareOf(this.maxFields)}, of ${limit}; drop measurements that are not needed, or have it raised`,
+    )
   }
 
   private noShare(namespace: string): SvcError {

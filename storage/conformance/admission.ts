@@ -15,6 +15,7 @@ export const admissionConfig = {
   ooo_shard_tolerance: 2,
   max_series_cardinality: 5,
   max_fields_per_measurement: 4,
+  max_fields: 12,
   max_tags_per_series: 3,
   max_tags_per_measurement: 4,
   max_string_bytes: 100,
@@ -151,6 +152,38 @@ export const admissionRules: Rule[] = [
       t.same(await lines(engine, { measurement: 'm' }), [`{} ${NOW} d=decimal:1.5000`])
       for (const name of ['a', 'b', 'c']) await engine.declareField('default', 'm', { name, type: 'bool' })
       await t.rejects(engine.declareField('default', 'm', { name: 'e', type: 'bool' }), { code: 'INVALID_POINT', message: /max_fields_per_measurement/ })
+    },
+  ],
+  [
+    'fields of all measurements together are bounded: rows that bring another are refused, in order of arrival, and those of known fields are stored',
+    async (t, engine) => {
+      const rows = (first: number, count: number): TestPoint[] =>
+        Array.from({ length: count }, (_, i) => point(NOW + BigInt(i), { a: f64(i), b: f64(i) }, {}, `m${first + i}`))
+      t.match(await write(engine, rows(0, 4)), { written: 4 })
+      t.match(await write(engine, [point(NOW, { a: f64(1), c: f64(1), d: f64(1) }, {}, 'm0'), point(NOW + 1n, { c: f64(1), d: f64(1) }, {}, 'm1')]), {
+        written: 2,
+      })
+      const refusal = {
+        code: 'CARDINALITY_EXCEEDED',
+        message: /^cannot add field "(v|a|e)" to measurement "(m2|next)": there are as many fields as \[database\] max_fields = 12 allows/,
+      }
+      t.match(await write(engine, [point(NOW + 2n, { a: f64(1), e: f64(1) }, {}, 'm2'), point(NOW + 3n, { b: f64(7) }, {}, 'm2')]), {
+        written: 1,
+        rejected: 1,
+        rejections: [{ ...refusal, position: 0 }],
+      })
+      t.match(await write(engine, [point(NOW, { v: f64(1) }, {}, 'next')]), { written: 0, rejections: [refusal] })
+      await t.rejects(engine.declareField('default', 'm2', { name: 'e', type: 'bool' }), refusal)
+      t.same(await lines(engine, { measurement: 'm2' }), [`{} ${NOW + 2n} a=float64:2 b=float64:2`, `{} ${NOW + 3n} b=float64:7`])
+      t.same(
+        (await engine.measurements('default')).map(({ name }) => name),
+        ['m0', 'm1', 'm2', 'm3'],
+      )
+      await engine.drop('default', 'm3')
+      t.match(await write(engine, [point(NOW, { v: f64(1), w: f64(1) }, {}, 'next'), point(NOW, { v: f64(1), x: f64(1) }, {}, 'next')]), {
+        written: 1,
+        rejected: 1,
+      })
     },
   ],
   [

@@ -92,7 +92,7 @@ export class EmbeddedEngine implements StorageEngine {
     this.config = resolveConfig(context.config)
     const limits = limitsOf(this.config)
     retentionSettings(this.config, limits)
-    this.gate = new NamespaceGate(limits.maxSeriesCardinality)
+    this.gate = new NamespaceGate(limits)
   }
 
   async open(): Promise<void> {

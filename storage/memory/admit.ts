@@ -16,8 +16,14 @@ import { ADMITTED, type Bounds, boundsOf, verdict, type Window } from '../common
 import { type IncomingField, type IncomingRow, isShown } from './rows.ts'
 import type { Measurement } from './series.ts'
 
+/** Of the fields of all measurements together. */
+export interface FieldRoom {
+  left(namespace: string): number
+  refusal(measurement: Measurement, field: string): SvcError
+}
+
 /** Marks the rows that are refused, creates the fields of the others and brings their decimals to scale. @param nonFinite NaN and infinities are admitted. */
-export function admit(rows: IncomingRow[], window: Window, bounds: Bounds, limits: Limits, nonFinite: boolean): void {
+export function admit(rows: IncomingRow[], window: Window, bounds: Bounds, limits: Limits, room: FieldRoom, nonFinite: boolean): void {
   for (const row of rows) {
     const own = boundsOf(bounds, row.series.measurement.name)
     const time = verdict(own, row.timeLow, row.timeHigh)
@@ -29,7 +35,7 @@ export function admit(rows: IncomingRow[], window: Window, bounds: Bounds, limit
     rows.filter((row) => row.refused === undefined),
     (row) => row.series.measurement,
   )
-  for (const [measurement, group] of groups) admitSchema(measurement, group, limits)
+  for (const [measurement, group] of groups) admitSchema(measurement, group, limits, room)
 }
 
 function checkValues(row: IncomingRow, limits: Limits, nonFinite: boolean): void {
@@ -56,13 +62,13 @@ function checkValues(row: IncomingRow, limits: Limits, nonFinite: boolean): void
 
 const floatOf = (bits: bigint): number => new Float64Array(BigUint64Array.of(bits).buffer)[0]
 
-function admitSchema(measurement: Measurement, rows: IncomingRow[], limits: Limits): void {
+function admitSchema(measurement: Measurement, rows: IncomingRow[], limits: Limits, room: FieldRoom): void {
   const created = new Map<string, FieldInfo>()
   const tagKeys = new Set<string>()
   for (const row of rows) {
     attempt(row, () => {
       const fresh = checkTags(row, tagKeys, limits)
-      checkSchema(measurement, created, row, limits)
+      checkSchema(measurement, created, row, limits, room)
       for (const key of fresh) tagKeys.add(key)
     })
   }
@@ -92,7 +98,7 @@ function checkTags({ series: { measurement, tags, live } }: IncomingRow, begun: 
   return fresh
 }
 
-function checkSchema(measurement: Measurement, created: Map<string, FieldInfo>, row: IncomingRow, limits: Limits): void {
+function checkSchema(measurement: Measurement, created: Map<string, FieldInfo>, row: IncomingRow, limits: Limits, room: FieldRoom): void {
   const fresh: IncomingField[] = []
   for (const field of row.fields) {
     const known = measurement.fields.get(field.name) ?? created.get(field.name)
@@ -112,6 +118,7 @@ function checkSchema(measurement: Measurement, created: Map<string, FieldInfo>, 
       `cannot add field "${fresh[0].name}" to measurement "${measurement.name}": it would have ${total} fields, max_fields_per_measurement is ${limits.maxFieldsPerMeasurement}`,
     )
   }
+  if (fresh.length > 0 && created.size + fresh.length > room.left(measurement.namespace)) throw room.refusal(measurement, fresh[0].name)
   for (const { name, type } of fresh) created.set(name, type === 'decimal' ? { name, type, scale: 0 } : { name, type })
   for (const { name, scale } of row.fields) {
     const field = created.get(name)

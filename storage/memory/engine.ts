@@ -74,7 +74,7 @@ export class MemoryEngine implements StorageEngine {
   constructor(context: StorageContext) {
     this.context = context
     this.limits = limitsOf(context.config)
-    this.gate = new NamespaceGate(this.limits.maxSeriesCardinality)
+    this.gate = new NamespaceGate(this.limits)
     this.told = new MemoryChanges(CHANGES_KEPT)
     this.resolver = new SeriesTable(this.limits, this.gate)
     const { resolver, limits, openBatches } = this
@@ -123,7 +123,7 @@ export class MemoryEngine implements StorageEngine {
   private apply(batch: WriteBatch, { backfill = false, nonFinite = false }: WriteOptions): WriteResult {
     const window = this.window(batch.namespace)
     const rows = rowsOf(batch, this.resolver)
-    admit(rows, window, window.open(this.context.now(), backfill, this.removal.cutoffs), this.limits, nonFinite)
+    admit(rows, window, window.open(this.context.now(), backfill, this.removal.cutoffs), this.limits, this.resolver, nonFinite)
     const admitted = rows.filter((row) => row.refused === undefined)
     for (const row of admitted) {
       window.advance(row.timeLow, row.timeHigh)
@@ -161,6 +161,7 @@ export class MemoryEngine implements StorageEngine {
       const limit = this.limits.maxFieldsPerMeasurement
       throw new SvcError('INVALID_POINT', `cannot declare field "${name}" of measurement "${measurement}": max_fields_per_measurement of ${limit} is reached`)
     }
+    if (known === undefined && this.resolver.left(namespace) < 1) throw this.resolver.refusal(target, name)
     if (known !== undefined && (known.type !== given.type || known.scale !== given.scale)) {
       throw new SvcError('SCHEMA_ERROR', `cannot declare field "${name}" of measurement "${measurement}" as ${shown(given)}: it is of type ${shown(known)}`)
     }

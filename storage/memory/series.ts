@@ -128,6 +128,25 @@ export class SeriesTable implements SeriesResolver {
     return this.counts.get(namespace) ?? 0
   }
 
+  /** How many fields the namespace may have besides those it has. */
+  left(namespace: string): number {
+    return this.gate.fieldsLeft(namespace, this.fieldsOf(namespace), this.allFields)
+  }
+
+  refusal(measurement: Measurement, field: string): SvcError {
+    return this.gate.noFieldLeft(measurement, field, this.allFields)
+  }
+
+  private fieldsOf(namespace: string): number {
+    let count = 0
+    for (const { fields } of this.namespaces.get(namespace)?.values() ?? []) count += fields.size
+    return count
+  }
+
+  private get allFields(): number {
+    return this.allNamespaces().reduce((sum, namespace) => sum + this.fieldsOf(namespace), 0)
+  }
+
   list(namespace: string): Measurement[] {
     const all = [...(this.namespaces.get(namespace)?.values() ?? [])]
     return all.filter((m) => m.fields.size > 0).sort((a, b) => (a.name < b.name ? -1 : 1))

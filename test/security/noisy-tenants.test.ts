@@ -137,6 +137,21 @@ t.test('series of one tenant leave room for those of another', async (t) => {
   t.match((await write(node, bob, hosts(left, left + 1))).body, /the max_series_cardinality of 16 is reached/)
 })
 
+t.test('fields of one tenant leave room for those of another', async (t) => {
+  const { node } = await started(t, { max_fields: 2 * FEW })
+  const fields = (from: number, to: number) => `cpu,host=h0 ${Array.from({ length: to - from }, (_, i) => `f${from + i}=1`).join(',')}`
+  // Each has one already.
+  const most = (2 * FEW * 3) / 4 - 1
+  t.equal((await write(node, alice, fields(0, most))).statusCode, 204)
+  const refused = await write(node, alice, `${fields(most, most + 1)}\ncpu,host=h0 value=2`)
+  t.equal(refused.statusCode, 400)
+  t.match(refused.body, /namespace \\"\w+\\" has at most three quarters, 12, of \[database\] max_fields = 16; .*raised/)
+  t.equal((await write(node, alice, fields(0, most))).statusCode, 204, 'what there is goes on')
+  const left = 2 * FEW - most - 2
+  t.equal((await write(node, bob, fields(0, left))).statusCode, 204)
+  t.match((await write(node, bob, fields(left, left + 1))).body, /there are as many fields as \[database\] max_fields = 16 allows/)
+})
+
 t.test('points of few of very many fields take memory for what they hold, and leave room for writes of another tenant', async (t) => {
   const { node } = await started(t, { max_memtable_memory: 64 << 20, memtable_flush_threshold: 32 << 20 })
   const [fields, points] = [900, 15_000]

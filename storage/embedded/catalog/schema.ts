@@ -25,6 +25,7 @@ export class Measurement implements MeasurementRef {
   readonly name: string
   /** Those of writes on their way included. */
   readonly fields = new Map<string, FieldDef>()
+  /** Ascending by id. */
   readonly list: FieldDef[] = []
   /** The first of `list`: those that durable records define. */
   readonly durableFields: FieldDef[] = []
@@ -41,6 +42,8 @@ export class Measurement implements MeasurementRef {
 
   /** Names of columns that a new field cannot have, in lower case. */
   private taken = new Set<string>()
+  /** Highest number that one of `durableFields` had. */
+  private newestDurable = -1
 
   constructor(id: number, namespace: string, name: string) {
     this.id = id
@@ -55,8 +58,28 @@ export class Measurement implements MeasurementRef {
     return this.taken
   }
 
-  forgetColumnNames(): void {
+  add(field: FieldDef): void {
+    const last = this.list.at(-1)
+    this.list.push(field)
+    if (last !== undefined && field.id < last.id) this.list.sort((a, b) => a.id - b.id)
+    this.fields.set(field.name, field)
+  }
+
+  remove(field: FieldDef): void {
+    for (const list of [this.list, this.durableFields]) {
+      const at = list.lastIndexOf(field)
+      if (at >= 0) list.splice(at, 1)
+    }
+    this.fields.delete(field.name)
     this.taken = new Set()
+  }
+
+  /** A durable record defines the field; it may be told so again. */
+  settleField(field: FieldDef): void {
+    const { durableFields } = this
+    if (field.id <= this.newestDurable && durableFields.some(({ id }) => id === field.id)) return
+    durableFields.push(field)
+    this.newestDurable = Math.max(this.newestDurable, field.id)
   }
 
   /** As durable records define it. */
@@ -104,6 +127,9 @@ export class Schema {
   private readonly byName = new Map<string, Names>()
   private readonly sharedTables = new Map<string, Table>()
   private provisional: Measurement[] = []
+  /** Of each namespace, those of writes on their way and of dropped measurements that can be restored included. */
+  private readonly fieldCounts = new Map<string, number>()
+  private fieldTotal = 0
   private readonly gate: NamespaceGate
 
   constructor(gate = new NamespaceGate()) {
@@ -192,15 +218,23 @@ export class Schema {
   }
 
   addField(measurement: Measurement, name: string, type: FieldType, scale: number, definitions: Definitions, undo: Undo): FieldDef {
-    const id = measurement.list.reduce((next, known) => Math.max(next, known.id + 1), 0)
+    const id = (measurement.list.at(-1)?.id ?? -1) + 1
     const field: FieldDef = { id, name, type, scale, column: columnName(name, measurement.columnNames()) }
-    measurement.list.push(field)
-    measurement.fields.set(name, field)
+    measurement.add(field)
+    this.countFields(measurement, 1)
     ;(definitions.fields ??= []).push({ measurement: measurement.id, field })
-    undo.push(() => {
-      removeField(measurement, field)
-    })
+    undo.push(() => this.removeField(measurement, field))
     return field
+  }
+
+  /** How many fields the namespace may have besides those it has. */
+  fieldsLeft(namespace: string): number {
+    return this.gate.fieldsLeft(namespace, this.fieldCounts.get(namespace) ?? 0, this.fieldTotal)
+  }
+
+  /** Why there is no room for a field. */
+  noFieldLeft(measurement: Measurement, field: string): SvcError {
+    return this.gate.noFieldLeft(measurement, field, this.fieldTotal)
   }
 
   /** The definitions of a record that is durable now: from here on others than writes see them. Call in the order of the log. */
@@ -214,7 +248,7 @@ export class Schema {
     }
     for (const { measurement, field } of fields) {
       const owner = this.any(measurement)
-      if (owner?.fields.get(field.name)?.id === field.id && !owner.durableFields.some(({ id }) => id === field.id)) owner.durableFields.push(field)
+      if (owner?.fields.get(field.name)?.id === field.id) owner.settleField(field)
     }
     for (const { id } of tables) {
       const table = this.tables[id]
@@ -272,6 +306,7 @@ export class Schema {
     this.removed?.(measurement)
     this.unname(measurement)
     this.pending.delete(measurement.id)
+    this.countFields(measurement, -measurement.list.length)
     for (const table of measurement.tables) {
       if (table.measurement !== measurement.id) continue
       this.tables[table.id] = undefined
@@ -311,9 +346,10 @@ export class Schema {
       const known = owner?.fields.get(field.name)
       if (owner === undefined || (known?.id === field.id && known.type === field.type && known.scale === field.scale)) continue
       // Earlier servers stored fields of writes that failed afterwards, and gave their names and numbers again: what the log says came later.
-      for (const phantom of owner.list.filter(({ id, name }) => id === field.id || name === field.name)) removeField(owner, phantom)
-      owner.list.push(field)
-      owner.fields.set(field.name, field)
+      if (known !== undefined || field.id <= (owner.list.at(-1)?.id ?? -1))
+        for (const phantom of owner.list.filter(({ id, name }) => id === field.id || name === field.name)) this.removeField(owner, phantom)
+      owner.add(field)
+      this.countFields(owner, 1)
     }
     for (const { id, measurement } of definitions.tables ?? []) {
       this.goneTables.delete(id)
@@ -348,10 +384,10 @@ export class Schema {
       measurement.kept = true
       measurement.durable = true
       for (const field of def.fields) {
-        measurement.list.push(field)
-        measurement.durableFields.push(field)
-        measurement.fields.set(field.name, field)
+        measurement.add(field)
+        measurement.settleField(field)
       }
+      this.countFields(measurement, def.fields.length)
       // A table that is not there belongs to a write that was under way at the crash: the log defines it, or it never came to be.
       measurement.tables = def.tables.map((id) => this.tables[id]).filter((table) => table !== undefined)
       measurement.durableTables.push(...measurement.tables)
@@ -360,6 +396,18 @@ export class Schema {
       this.insert(measurement)
       this.nextMeasurement = Math.max(this.nextMeasurement, def.id + 1)
     }
+  }
+
+  private countFields({ namespace }: Measurement, change: number): void {
+    const count = (this.fieldCounts.get(namespace) ?? 0) + change
+    if (count === 0) this.fieldCounts.delete(namespace)
+    else this.fieldCounts.set(namespace, count)
+    this.fieldTotal += change
+  }
+
+  private removeField(owner: Measurement, field: FieldDef): void {
+    owner.remove(field)
+    this.countFields(owner, -1)
   }
 
   private restoreTable(def: TableDef): Table {
@@ -406,12 +454,6 @@ export class Schema {
     if (measurement.durable) names.shown.add(measurement.name)
     else names.shown.delete(measurement.name)
   }
-}
-
-function removeField(owner: Measurement, field: FieldDef): void {
-  for (const list of [owner.list, owner.durableFields]) if (list.includes(field)) list.splice(list.indexOf(field), 1)
-  owner.fields.delete(field.name)
-  owner.forgetColumnNames()
 }
 
 /** @param tags its tag keys, ordered. */

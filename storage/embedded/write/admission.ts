@@ -233,7 +233,7 @@ class Work {
   private mixed(rows: Rows): void {
     const columns = used(rows)
     const owners = columns.length === 1 ? this.owners.of(rows) : undefined
-    if (owners !== undefined && haveJust(owners, columns[0])) {
+    if (owners !== undefined && haveJust(owners, columns[0]) && this.hasRoomFor(owners)) {
       const good = this.sifted(rows, (refused) => {
         this.checkValues('', rows, refused)
         this.checkTagKeys(rows, refused)
@@ -253,6 +253,12 @@ class Work {
       if (measurement === undefined) this.stale(own)
       else this.single(measurement, own)
     }
+  }
+
+  /** Each of them that has no field may have its first. */
+  private hasRoomFor(owners: readonly Measurement[]): boolean {
+    const fresh = owners.filter(({ list }) => list.length === 0)
+    return fresh.length === 0 || fresh.length <= this.schema.fieldsLeft(fresh[0].namespace)
   }
 
   private byMeasurement(rows: Rows): [Measurement | undefined, Rows][] {
@@ -380,7 +386,9 @@ class Work {
         return false
       }
     })
-    if (measurement.list.length + good.length > this.limits.maxFieldsPerMeasurement) this.checkCounts(measurement, good, rows, refused)
+    const own = this.limits.maxFieldsPerMeasurement - measurement.list.length
+    const left = good.length === 0 ? 0 : this.schema.fieldsLeft(measurement.namespace)
+    if (good.length > Math.min(own, left)) this.checkCounts(measurement, good, left, rows, refused)
     else this.checkTagKeys(rows, refused)
   }
 
@@ -395,8 +403,8 @@ class Work {
     }
   }
 
-  /** More new fields than there is room for: rows create theirs in order of arrival, and those that find none left are refused, and bring no tag key either. */
-  private checkCounts(measurement: Measurement, fresh: Column[], rows: Rows, refused: Refusals): void {
+  /** More new fields than there is room for: rows create theirs in order of arrival, and those that find none left are refused, and bring no tag key either. @param left of all measurements' fields together. */
+  private checkCounts(measurement: Measurement, fresh: Column[], left: number, rows: Rows, refused: Refusals): void {
     const created = new Set<Column>()
     for (let row = 0; row < rows.rows; row++) {
       if (refused.has(row)) continue
@@ -406,6 +414,7 @@ class Work {
       if (refusal !== undefined) refused.row(row, refusal)
       else if (wanted.length > 0 && total > this.limits.maxFieldsPerMeasurement)
         refused.row(row, () => tooManyFields(measurement.name, wanted[0].name, total, this.limits.maxFieldsPerMeasurement))
+      else if (wanted.length > 0 && created.size + wanted.length > left) refused.row(row, () => this.schema.noFieldLeft(measurement, wanted[0].name))
       else {
         this.tagKeys.keep()
         for (const column of wanted) created.add(column)

@@ -8,7 +8,7 @@ import type { Definitions } from '../wal/record.ts'
 
 const TYPES = new Set(['float64', 'int64', 'uint64', 'bool', 'string', 'decimal'])
 
-/** @returns what must be made durable; nothing when the field exists with this type. @throws SCHEMA_ERROR, INVALID_POINT. */
+/** @returns what must be made durable; nothing when the field exists with this type. @throws SCHEMA_ERROR, INVALID_POINT, CARDINALITY_EXCEEDED. */
 export function declareField(schema: Schema, measurement: Measurement, field: FieldInfo, maxFields: number): { definitions: Definitions; undo: Undo } {
   const definitions: Definitions = {}
   const undo: Undo = []
@@ -32,6 +32,7 @@ export function declareField(schema: Schema, measurement: Measurement, field: Fi
     return { definitions, undo }
   }
   if (measurement.list.length >= maxFields) throw tooManyFields(measurement.name, field.name, measurement.list.length + 1, maxFields)
+  if (schema.fieldsLeft(measurement.namespace) < 1) throw schema.noFieldLeft(measurement, field.name)
   schema.keep(measurement, definitions, undo)
   schema.addField(measurement, field.name, field.type, scale, definitions, undo)
   // Where its rows go is settled by the first write, unless it has a home that the new field changes.
