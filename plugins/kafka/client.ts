@@ -90,7 +90,10 @@ export interface ConsumerOptions {
   access(): Promise<Access>
   groupId: string
   topics: string[]
-  /** Where a group begins that has committed nothing: milliseconds since the Unix epoch for a time. */
+  /**
+   * Where a group begins that has committed nothing: milliseconds since the Unix epoch for a time. Partitions that come while this process is a member are read
+   * from their begin.
+   */
   begin: 'latest' | 'earliest' | number
   sessionTimeoutMs: number
   fetchMaxBytes: number

@@ -90,6 +90,26 @@ t.test('where records that the group had not read are gone, it goes on with the 
   t.match(lines.join('\n'), /the next record of plant\/0 .*no longer has/)
 })
 
+t.test('a topic that is made anew while the server runs is read from its begin, whatever the group begins with', { timeout: 60_000 }, async (t) => {
+  const UNKNOWN_MEMBER = 25
+  let anew = false
+  const broker = await rawBroker(t, ({ api }) => {
+    if (!anew || api !== API.fetch) return undefined
+    anew = false
+    return fetched(Buffer.alloc(0), -1n, UNKNOWN_MEMBER)
+  })
+  broker.end = 7n
+  const node = await start(t, broker, { auto_offset_reset: 'latest' })
+  await eventually(() => broker.committed === 7n)
+  // What a broker knows of a topic goes with it.
+  broker.committed = -1n
+  broker.batches.set(0n, batchOf('cpu,n=1 v=1', 0n))
+  broker.end = 1n
+  anew = true
+  await eventually(() => broker.committed === 1n)
+  t.equal((await rowsOf(node)).length, 1)
+})
+
 /** @param bad whether it is time for what is wrong. */
 const once = (api: number, what: (request: Request, broker: RawBroker) => Buffer | null) => {
   let bad = 3

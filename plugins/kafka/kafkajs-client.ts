@@ -219,6 +219,8 @@ class KafkaJsConsumer implements ConsumerClient {
   private begun: Promise<void> = Promise.resolve()
   private commitOf: EachBatchPayload['commitOffsetsIfNecessary'] | undefined
   private readonly work = new Set<AbortController>()
+  /** Topics of which the group has had a place since this process is a member: what has none later is newer. */
+  private readonly placed = new Set<string>()
 
   constructor(options: ConsumerOptions, events: ConsumerEvents) {
     this.options = options
@@ -308,6 +310,7 @@ class KafkaJsConsumer implements ConsumerClient {
           owned.map((place) => startOf(place) ?? place),
         )
         if (starts.length > 0) await consumer.commitOffsets(starts.map((place) => ({ ...place, offset: String(place.offset) })))
+        for (const topic of this.options.topics) this.placed.add(topic)
         return
       } catch (error) {
         this.options.log('warn', `cannot find where the group begins: ${(error as Error).message}`)
@@ -333,11 +336,11 @@ class KafkaJsConsumer implements ConsumerClient {
   }
 
   private async starts(fresh: readonly PartitionOffset[]): Promise<PartitionOffset[]> {
-    const { begin: configured } = this.options
     const admin = this.admin as Admin
     const starts: PartitionOffset[] = []
     for (const topic of new Set(fresh.map((place) => place.topic))) {
       const ends = await admin.fetchTopicOffsets(topic)
+      const configured = this.placed.has(topic) ? 'earliest' : this.options.begin
       const at = typeof configured === 'number' ? await admin.fetchTopicOffsetsByTimestamp(topic, configured) : []
       for (const { partition, offset: committed } of fresh.filter((place) => place.topic === topic)) {
         const begin = committed === EARLIEST ? 'earliest' : configured
