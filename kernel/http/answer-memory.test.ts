@@ -67,6 +67,7 @@ t.test('what is over is forgotten, and the only answer stays whatever its size',
   const { held, cut } = memory(t, 100, done)
   done.ended = true
   held.look()
+  t.ok(done.isCut, 'what it has is given up: it may not have heard that nobody is there')
   t.equal(held.total, 0)
   const large = new Answer('a', 500)
   held.add(large)

@@ -4,7 +4,7 @@ import { Column, type FieldType, isShown, valueAt } from 'svcdb/lib/columns'
 import { type Random, seeded } from 'svcdb/lib/random'
 import t from 'tap'
 import { FrameEncoder } from './frames.ts'
-import { idsOf } from './request.ts'
+import { idsOf, subscriptionOf } from './request.ts'
 
 const SEEDS = Number(process.env.SVC_SEEDS ?? 200)
 const FROM = Number(process.env.SVC_SEED ?? 1)
@@ -215,4 +215,13 @@ t.test('a mark for the end of a series is no value', async (t) => {
   t.equal(text.split('point_written').length, 2)
   t.match(text, `id: ${POSITION}\n`)
   t.match(text, '"fields":{"v":{"F64":1}}')
+})
+
+t.test('frames of a change that were had count for the same filters only', async (t) => {
+  const { filters } = subscriptionOf({}, undefined, false)
+  const id = `x-1.5.${filters}.7`
+  t.match(subscriptionOf({}, id, false), { after: 'x-1', skip: 5, within: '7' })
+  t.match(subscriptionOf({ measurement: 'b' }, id, false), { after: 'x-1', skip: 0 })
+  t.match(subscriptionOf({ event_type: 'point_written' }, id, false), { after: 'x-1', skip: 0 })
+  t.match(subscriptionOf({}, id, true), { after: 'x-1', skip: 0 }, 'a tenant is told less')
 })

@@ -46,6 +46,8 @@ export interface ConsumerEvents {
   joined(generation: number, owned: readonly PartitionOffset[]): void
   /** No member any more; it is tried again. `failed`: the broker has refused, or what is configured cannot be used. */
   lost(error: Error, state: 'reconnecting' | 'failed'): void
+  /** The broker no longer has the next record of the partition. It is gone on with the oldest that there is. */
+  gone?(topic: string, partition: number): void
 }
 
 export interface ConsumerClient {
@@ -88,7 +90,10 @@ export interface ConsumerOptions {
   access(): Promise<Access>
   groupId: string
   topics: string[]
-  /** Where a group begins that has committed nothing: milliseconds since the Unix epoch for a time. */
+  /**
+   * Where a group begins that has committed nothing: milliseconds since the Unix epoch for a time. Partitions that come while this process is a member are read
+   * from their begin.
+   */
   begin: 'latest' | 'earliest' | number
   sessionTimeoutMs: number
   fetchMaxBytes: number

@@ -158,6 +158,7 @@ export class KafkaConnector implements Connector {
         fetched: (fetched) => this.fetched(fetched),
         joined: (generation, owned) => this.joined(generation, owned),
         lost: (error, state) => this.lost(error, state),
+        gone: (topic, partition) => this.gone(topic, partition),
       },
     )
     this.watchLags()
@@ -191,6 +192,14 @@ export class KafkaConnector implements Connector {
     if (this.source.up || this.source.status().lastError !== error.message)
       this.svc.log.warn({ connector: this.name }, `cannot consume, tried again every ${this.config.reconnect_ms / 1000} s: ${error.message}`)
     this.source.disconnected(new SvcError('OVERLOADED', error.message), state)
+  }
+
+  private gone(topic: string, partition: number): void {
+    const why = 'retention has taken it, or the topic was made anew'
+    this.svc.log.warn(
+      { connector: this.name },
+      `the next record of ${topic}/${partition} is one that the broker no longer has (${why}): goes on with the oldest there is`,
+    )
   }
 
   /** Never rejects. */

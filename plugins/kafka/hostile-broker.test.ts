@@ -8,10 +8,12 @@ import {
   API,
   array,
   batchOf,
+  begins,
   emptyBatchOf,
   fetched,
   int16,
   int32,
+  int64,
   markerOf,
   type RawBroker,
   type Request,
@@ -20,8 +22,9 @@ import {
   text,
 } from './testing-raw-broker.ts'
 
-async function start(t: Test, { port }: RawBroker, more: object = {}): Promise<TestNode> {
+async function start(t: Test, { port }: RawBroker, more: object = {}, log?: (line: string) => void): Promise<TestNode> {
   const node = await boot({
+    ...(log !== undefined && { log }),
     plugins: ['kafka', 'line_protocol'],
     config: {
       kafka: {
@@ -68,6 +71,43 @@ t.test('what no consumer is given is committed too: markers of transactions, and
   await eventually(() => broker.committed === 8n)
   t.equal((await rowsOf(node)).length, 1)
   t.match(await listed(node), [{ metrics: { messages_total: 1, lag: 0 } }])
+})
+
+t.test('where records that the group had not read are gone, it goes on with the oldest, and says so', { timeout: 60_000 }, async (t) => {
+  const OUT_OF_RANGE = 1
+  const broker = await rawBroker(t, ({ api, offset, body }) => {
+    if (api === API.fetch && offset < 10n) return fetched(Buffer.alloc(0), -1n, OUT_OF_RANGE)
+    if (api === API.listOffsets && body.includes(int64(-2n))) return begins(10n)
+    return undefined
+  })
+  broker.committed = 5n
+  broker.batches.set(10n, batchOf('cpu,n=10 v=1', 10n)).set(11n, batchOf('cpu,n=11 v=1', 11n))
+  broker.end = 12n
+  const lines: string[] = []
+  const node = await start(t, broker, { auto_offset_reset: 'latest' }, (line) => lines.push(line))
+  await eventually(() => broker.committed === 12n)
+  t.equal((await rowsOf(node)).length, 2)
+  t.match(lines.join('\n'), /the next record of plant\/0 .*no longer has/)
+})
+
+t.test('a topic that is made anew while the server runs is read from its begin, whatever the group begins with', { timeout: 60_000 }, async (t) => {
+  const UNKNOWN_MEMBER = 25
+  let anew = false
+  const broker = await rawBroker(t, ({ api }) => {
+    if (!anew || api !== API.fetch) return undefined
+    anew = false
+    return fetched(Buffer.alloc(0), -1n, UNKNOWN_MEMBER)
+  })
+  broker.end = 7n
+  const node = await start(t, broker, { auto_offset_reset: 'latest' })
+  await eventually(() => broker.committed === 7n)
+  // What a broker knows of a topic goes with it.
+  broker.committed = -1n
+  broker.batches.set(0n, batchOf('cpu,n=1 v=1', 0n))
+  broker.end = 1n
+  anew = true
+  await eventually(() => broker.committed === 1n)
+  t.equal((await rowsOf(node)).length, 1)
 })
 
 /** @param bad whether it is time for what is wrong. */

@@ -55,6 +55,9 @@ const OF_RECORDS: ReadonlySet<string> = new Set(['MESSAGE_TOO_LARGE', 'RECORD_LI
 
 /** Answers to fetches that have nothing, and come at once, in a row: a broker may have a reason for some. */
 const HASTY_FETCHES = 10
+/** Of the library: what it commits for a partition whose next record is gone, and what it says then. */
+const EARLIEST = -2
+const OUT_OF_RANGE = 'Offset out of range, resetting to default offset'
 /** Of an answer that is no fetch: those are some bytes for each topic and partition. */
 const RESPONSE_BYTES = 64 * 1024 * 1024
 
@@ -138,7 +141,12 @@ export const kafkajs: KafkaLibrary = {
   producer: (options) => new KafkaJsProducer(options),
 }
 
-export async function connection(options: Pick<ConsumerOptions, 'access' | 'log'> & { maxResponseBytes?: number }): Promise<Kafka> {
+interface ConnectionOptions extends Pick<ConsumerOptions, 'access' | 'log'> {
+  maxResponseBytes?: number
+  gone?: ConsumerEvents['gone']
+}
+
+export async function connection(options: ConnectionOptions): Promise<Kafka> {
   const { Kafka, logLevel } = load()
   const sockets = createRequire(import.meta.url)('kafkajs/src/network/socketFactory.js') as () => SocketFactory
   const access = await options.access()
@@ -154,8 +162,10 @@ export async function connection(options: Pick<ConsumerOptions, 'access' | 'log'
     logLevel: logLevel.WARN,
     logCreator:
       () =>
-      ({ level, log }) =>
-        options.log(level <= (logLevel.ERROR as LogLevel) ? 'warn' : 'debug', textOf(log)),
+      ({ level, log }) => {
+        if (log.message === OUT_OF_RANGE) options.gone?.(log.topic, log.partition)
+        options.log(level <= (logLevel.ERROR as LogLevel) ? 'warn' : 'debug', textOf(log))
+      },
     ...(access.tls !== undefined && { ssl: access.tls }),
     ...(access.sasl !== undefined && { sasl: saslOf(access.sasl) }),
   })
@@ -209,6 +219,8 @@ class KafkaJsConsumer implements ConsumerClient {
   private begun: Promise<void> = Promise.resolve()
   private commitOf: EachBatchPayload['commitOffsetsIfNecessary'] | undefined
   private readonly work = new Set<AbortController>()
+  /** Topics of which the group has had a place since this process is a member: what has none later is newer. */
+  private readonly placed = new Set<string>()
 
   constructor(options: ConsumerOptions, events: ConsumerEvents) {
     this.options = options
@@ -226,8 +238,8 @@ class KafkaJsConsumer implements ConsumerClient {
   }
 
   private async connect(): Promise<void> {
-    const { groupId, topics, begin, sessionTimeoutMs, fetchMaxBytes, fetchWaitMs } = this.options
-    const kafka = await connection(this.options)
+    const { groupId, topics, sessionTimeoutMs, fetchMaxBytes, fetchWaitMs } = this.options
+    const kafka = await connection({ ...this.options, gone: this.events.gone })
     const consumer = kafka.consumer({
       groupId,
       sessionTimeout: sessionTimeoutMs,
@@ -248,7 +260,8 @@ class KafkaJsConsumer implements ConsumerClient {
     })
     await consumer.connect()
     await this.admin.connect()
-    await consumer.subscribe({ topics, fromBeginning: begin !== 'latest' })
+    // Where the library goes on when the next record is gone; where a group begins, `begin` says.
+    await consumer.subscribe({ topics, fromBeginning: true })
     if (this.ended.signal.aborted) return
     await consumer.run({
       autoCommit: false,
@@ -297,6 +310,7 @@ class KafkaJsConsumer implements ConsumerClient {
           owned.map((place) => startOf(place) ?? place),
         )
         if (starts.length > 0) await consumer.commitOffsets(starts.map((place) => ({ ...place, offset: String(place.offset) })))
+        for (const topic of this.options.topics) this.placed.add(topic)
         return
       } catch (error) {
         this.options.log('warn', `cannot find where the group begins: ${(error as Error).message}`)
@@ -322,13 +336,14 @@ class KafkaJsConsumer implements ConsumerClient {
   }
 
   private async starts(fresh: readonly PartitionOffset[]): Promise<PartitionOffset[]> {
-    const { begin } = this.options
     const admin = this.admin as Admin
     const starts: PartitionOffset[] = []
     for (const topic of new Set(fresh.map((place) => place.topic))) {
       const ends = await admin.fetchTopicOffsets(topic)
-      const at = typeof begin === 'number' ? await admin.fetchTopicOffsetsByTimestamp(topic, begin) : []
-      for (const { partition } of fresh.filter((place) => place.topic === topic)) {
+      const configured = this.placed.has(topic) ? 'earliest' : this.options.begin
+      const at = typeof configured === 'number' ? await admin.fetchTopicOffsetsByTimestamp(topic, configured) : []
+      for (const { partition, offset: committed } of fresh.filter((place) => place.topic === topic)) {
+        const begin = committed === EARLIEST ? 'earliest' : configured
         const known = ends.find((each) => each.partition === partition)
         const timed = Number(at.find((each) => each.partition === partition)?.offset ?? -1)
         // A time behind the newest record: what comes from now on.

@@ -118,8 +118,11 @@ function requestOf(bytes: Buffer, socket: Socket): Request {
   return { api, id: bytes.readInt32BE(4), body, socket, offset: api === API.fetch ? body.readBigInt64BE(at) : -1n }
 }
 
-export const fetched = (batches: Buffer, end: bigint): Buffer =>
-  join(int32(0), array(join(text(TOPIC), array(join(int32(0), int16(0), int64(end), int64(end), array(), int32(batches.length), batches)))))
+export const fetched = (batches: Buffer, end: bigint, error = 0): Buffer =>
+  join(int32(0), array(join(text(TOPIC), array(join(int32(0), int16(error), int64(end), int64(end), array(), int32(batches.length), batches)))))
+
+/** An answer to who asks where the partition begins, or ends. */
+export const begins = (offset: bigint): Buffer => array(join(text(TOPIC), array(join(int32(0), int16(0), int64(-1n), int64(offset)))))
 
 function answerOf(request: Request, broker: RawBroker): Buffer {
   const here = (id: number) => join(int32(id), text('127.0.0.1'), int32(broker.port))
@@ -144,7 +147,7 @@ function answerOf(request: Request, broker: RawBroker): Buffer {
       return array(join(text(TOPIC), array(join(int32(0), int64(broker.committed), int16(0), int16(0)))))
     case API.listOffsets:
       // The earliest is asked for as -2.
-      return array(join(text(TOPIC), array(join(int32(0), int16(0), int64(-1n), int64(request.body.includes(int64(-2n)) ? 0n : broker.end)))))
+      return begins(request.body.includes(int64(-2n)) ? 0n : broker.end)
     case API.commit:
       // Group, generation, member, retention, one topic, one partition.
       broker.committed = request.body.readBigInt64BE(request.body.indexOf(text(TOPIC)) + 2 + TOPIC.length + 4 + 4)

@@ -80,3 +80,29 @@ t.test('points without a time that come one right after the other are all kept',
     Array.from({ length: 200 }, (_, i) => i),
   )
 })
+
+t.test("a NaN of QuestDB's clients is no value, as in their data frames: the rest of its row is stored", async (t) => {
+  const at = now()
+  const lines = (table: string) => `${table},n=1 f=NaN,i=2i ${at}\n${table},n=2 i=3i,f=NaN,b=t ${at}\n${table},n=3 f=NaN ${at}\n${table},n=4 f=1.5 ${at}`
+  for (const [i, agent] of ['questdb/python/6.0.0', 'QuestDB/java/1.0.1'].entries()) {
+    const answer = await write(lines(`frame${i}`), '/write?precision=n', { 'user-agent': agent })
+    t.equal(answer.statusCode, 204, answer.body)
+    t.same(
+      (await stored(`frame${i}`)).map(({ tags, values }) => [tags.n, values]),
+      [
+        ['1', { i: 2n }],
+        ['2', { i: 3n, b: 1 }],
+        ['4', { f: 1.5 }],
+      ],
+    )
+    t.equal((await write(`frame${i} f=NaN ${at}`, '/write', { 'user-agent': agent })).statusCode, 204, 'a row without any value')
+    t.equal((await stored(`frame${i}`)).length, 3)
+    for (const value of ['Infinity', 'nan'])
+      t.match((await write(`frame${i} f=${value} ${at}`, '/write', { 'user-agent': agent })).json(), { error: /: NaN and infinities are not stored/ }, value)
+  }
+  t.match(
+    (await write(lines('other'))).json(),
+    { written: 1, rejected: 3, error: /: NaN and infinities are not stored/ },
+    'of others it is refused, as by InfluxDB',
+  )
+})

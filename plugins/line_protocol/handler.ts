@@ -71,10 +71,11 @@ export class WriteHandler {
     const context = svc.context(request)
     const body = withoutBom((request.body as Buffer | undefined) ?? Buffer.alloc(0))
     const maxPoints = svc.server.max_write_batch_size
+    const nanIsNull = QUESTDB_CLIENT.test(request.headers['user-agent'] ?? '')
     const tags = this.tagsOf(request.query, context)
     const idempotencyKey = request.headers['idempotency-key'] as string | undefined
     const { filled: outcome, ...result } = await svc.ingest.write(context, { backfill: query.backfill === true, idempotencyKey }, async (batch) => {
-      const options = { precision, now: svc.clock.nowNanos(), maxPoints }
+      const options = { precision, now: svc.clock.nowNanos(), maxPoints, nanIsNull }
       const parser = this.parsers.get(context.dataNamespace, tags)
       const outcome = await parser.turns.run(() => parser.parse(body, batch, options), hungUp(request))
       if (outcome.tooMany) throw tooManyPoints(maxPoints)
@@ -124,6 +125,9 @@ function precisionOf(text: string | undefined, { precisions, usual }: Dialect): 
     throw new SvcError('BAD_REQUEST', `cannot use precision "${text.slice(0, 32)}": it is one of ${Object.keys(precisions).join(', ')}`)
   return precisions[text]
 }
+
+/** To QuestDB NaN is NULL, and its clients write a missing number of a data frame so; InfluxDB refuses it. */
+const QUESTDB_CLIENT = /^questdb\//i
 
 /** Characters of a database's name that are kept to compare with. */
 const MAX_KEPT_NAME = 256

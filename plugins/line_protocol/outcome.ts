@@ -15,6 +15,8 @@ export interface ParseOptions {
   now: bigint
   /** Lines with points above this end the parse. */
   maxPoints: number
+  /** A field that is `NaN` has no value, and is left out; a line without others is passed over. Otherwise it is refused. */
+  nanIsNull?: boolean
 }
 
 export interface ParseOutcome {

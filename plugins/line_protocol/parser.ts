@@ -9,7 +9,7 @@ import type { SeriesResolver } from 'svcdb'
 import { KeyTable, type TableBatch, type WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { OneByOne, type Work } from 'svcdb/lib/event-loop'
-import { asciiText, decimalEnd, floatOf, Int64, POW10, storeDecimal } from 'svcdb/lib/numbers'
+import { decimalEnd, floatOf, Int64, POW10, storeDecimal } from 'svcdb/lib/numbers'
 import { BOOL, DECIMAL, type FieldSlot, FLOAT, INT, KEPT_SLOTS, MeasurementState, STRING, TYPES, UINT } from './field-slot.ts'
 import { type LineLimits, LOOK_AHEAD, SLICE_BYTES, SLICE_LINES } from './limits.ts'
 import { LineTime } from './line-time.ts'
@@ -58,6 +58,10 @@ export class LineParser {
   private end = 0
   private line = 1
   private batch!: WriteBatch
+  private nanIsNull = false
+  /** Fields of the line at hand that are left out, and whether the line has others. */
+  private nulls = 0
+  private valued = true
   private code = ''
   private reason = ''
   /** Start and end of keys and values of a plain series key. */
@@ -113,7 +117,7 @@ export class LineParser {
         return end
       }
       const next = this.point(at)
-      if (next >= 0) outcome.rows++
+      if (next >= 0) outcome.rows += Number(this.valued)
       else this.note(outcome, at)
       at = next >= 0 ? next : this.lineEnd(at)
     }
@@ -139,6 +143,7 @@ export class LineParser {
     this.batch = batch
     this.serial++
     this.time.precision = options.precision
+    this.nanIsNull = options.nanIsNull === true
     this.now.setBigInt(options.now)
   }
 
@@ -163,10 +168,10 @@ export class LineParser {
     const heapLength = this.batch.heap.length
     const row = table.addRow(this.series, this.now.low, this.now.high, line)
     const next = this.fields(at + 1, state, table, row)
-    if (next < 0) {
+    if (next < 0 || !this.valued) {
       table.dropRow()
       this.batch.heap.length = heapLength
-      this.line = line
+      if (next < 0) this.line = line
     }
     return next
   }
@@ -245,8 +250,8 @@ export class LineParser {
     let at = start
     while (bytes[at] === SPACE || bytes[at] === 9) at++
     if (bytes[at] === NEWLINE || (bytes[at] === RETURN && bytes[at + 1] === NEWLINE)) return this.fail('missing fields')
-    let place = 0
-    for (let count = 1; ; count++) {
+    this.nulls = 0
+    for (let place = 0, count = 1; ; count++) {
       let slot: FieldSlot | undefined
       let matched = 0
       const last = Math.min(place + LOOK_AHEAD, order.length)
@@ -280,7 +285,7 @@ export class LineParser {
       else if (c === QUOTE) at = this.string(at + 1, slot, table, row)
       else at = c === 43 ? this.decimal(at, decimalEnd(bytes, at + 1), slot, table, row) : this.boolean(at, slot, table, row)
       if (at < 0) return -1
-      if (bytes[at] !== COMMA) return this.rest(at, table, row)
+      if (bytes[at] !== COMMA) return this.rest(at, table, row, count)
       at++
     }
   }
@@ -434,16 +439,18 @@ export class LineParser {
     let at = start
     while (!this.endsValue(at)) at++
     if (at === start) return this.fail('missing field value')
-    const truth = truthOf(at - start > 5 ? '' : asciiText(this.bytes, start, at))
+    const truth = truthOf(this.bytes, start, at, this.nanIsNull)
     if (typeof truth === 'string') return this.fail(truth)
-    if ((slot.serial !== this.serial || slot.kind !== BOOL) && !this.bind(slot, BOOL, table)) return -1
-    slot.column!.setBool(row, truth)
+    if (truth === undefined) this.nulls++
+    else if ((slot.serial !== this.serial || slot.kind !== BOOL) && !this.bind(slot, BOOL, table)) return -1
+    else slot.column!.setBool(row, truth)
     return at
   }
 
   /** What follows the fields: spaces, a time if there is one, the end of the line. */
-  private rest(start: number, table: TableBatch, row: number): number {
+  private rest(start: number, table: TableBatch, row: number, fields: number): number {
     const bytes = this.bytes
+    this.valued = this.nulls < fields
     let at = start
     while (bytes[at] === SPACE || bytes[at] === 9) at++
     if (bytes[at] !== NEWLINE && bytes[at] !== RETURN) {

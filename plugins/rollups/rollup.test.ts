@@ -80,6 +80,12 @@ t.test('of a change with many buckets all are marked, in whatever order its rows
   t.same(rollup.dirty, [[200n * S, 810n * S]])
 })
 
+t.test('where changes are missing all may be dirty, also what came before the first bucket', async (t) => {
+  const rollup = computed(100n, 200n)
+  t.ok(rollup.markAll())
+  t.same(rollup.dirty, [[FIRST_TIME, 200n * S]])
+})
+
 t.test('raw data is held from what the state store says on, until that is behind', async (t) => {
   const rollup = computed(0n, 100n)
   t.equal(rollup.hold, undefined, 'nothing is in the store yet: all of it')

@@ -2,6 +2,7 @@
  * Payloads of Sparkplug B (specification 3.0, 6.4; `org.eclipse.tahu.protobuf.Payload`), field by field. A metric is read into one object that is used again:
  * its text is left where it lies until it is asked for.
  */
+import { SvcError } from 'svcdb/lib/errors'
 import { type ProtobufReader, ProtobufWriter, readText, textOf } from 'svcdb/lib/protobuf'
 
 /** DataType. */
@@ -124,7 +125,10 @@ export function readHead(reader: ProtobufReader, body: Uint8Array): Head {
   return head
 }
 
-/** @returns false for a field that is none of the head, which was not read. */
+/** What the field `uuid` of a payload says whose `body` is another one, compressed. The specification has no such thing; Tahu has. */
+const COMPRESSED = Buffer.from('SPBV1.0_COMPRESSED')
+
+/** @returns false for a field that is none of the head, which was not read. @throws BAD_REQUEST for a payload that is compressed. */
 export function readOfHead(reader: ProtobufReader, head: Head): boolean {
   if (reader.field === 1) {
     reader.int64()
@@ -132,6 +136,10 @@ export function readOfHead(reader: ProtobufReader, head: Head): boolean {
   } else if (reader.field === 3) {
     reader.int64()
     head.seq = reader.unsigned
+  } else if (reader.field === 4) {
+    const start = reader.span()
+    if (COMPRESSED.equals(reader.bytes.subarray(start, reader.at)))
+      throw new SvcError('BAD_REQUEST', `cannot read a payload that its sender has compressed (${COMPRESSED}); have the edge node send without compression`)
   } else return false
   return true
 }

@@ -71,6 +71,22 @@ t.test('the death of an edge node is that of its devices, at the time it comes, 
   t.match(late, { points: [], error: { message: /no birth has said what alias 1 is/ } })
 })
 
+t.test('a payload that is compressed is refused, and is no birth without metrics', async (t) => {
+  const { take } = host()
+  take(NODE, nbirth([metric('a', 'Int8', 1, { alias: 1 })]))
+  const algorithm = new Message().put(1, 'algorithm').put(15, 'GZIP').done()
+  const compressed = new Message()
+    .int(1, NOW)
+    .int(3, 1)
+    .put(2, algorithm)
+    .put(4, 'SPBV1.0_COMPRESSED')
+    .put(5, Buffer.from([1, 2, 3]))
+    .done()
+  for (const topic of ['spBv1.0/plant/NDATA/edge', NODE]) t.throws(() => take(topic, compressed), /compressed .*send without compression/)
+  const next = take('spBv1.0/plant/NDATA/edge', { timestamp: NOW, seq: 1, metrics: [{ alias: 1, value: 2, type: 'Int8' }] })
+  t.match(next, { points: [{ fields: { a: 2n } }], error: undefined }, 'the birth before it holds')
+})
+
 t.test('every type: exactly, or refused by its name', async (t) => {
   const { take, decoder } = host()
   const cases: [string, unknown, unknown][] = [

@@ -286,3 +286,23 @@ t.test('endpoints are read some hundred at a time, however many there are', asyn
   )
   t.equal((await outbox.endpoints()).length, 1202)
 })
+
+t.test('nothing is queued for an endpoint of which a part is removed', async (t) => {
+  const state = await memory()
+  const outbox = new Outbox(state, { ...limits, queueSize: 2000, namespaceBytes: 1e7, totalBytes: 1e7 }, Date.now)
+  await outbox.define({ owner: 'o', namespace: 'n', name: '1' }, 'https://example.com/')
+  const endpoint = 'n/o/1'
+  const some = (count: number, name: string) => Array.from({ length: count }, (_, i) => ({ endpoint, message: `${name}${i}`, id: `${name}${i}`, body: '' }))
+  await enqueue(outbox, some(1200, 'before'))
+  const removing = outbox.remove(endpoint)
+  const answers: string[] = []
+  while ((await outbox.endpoint(endpoint)) !== undefined) {
+    await new Promise((resolve) => setImmediate(resolve))
+    const { removed } = (await outbox.endpoint(endpoint))?.record ?? {}
+    if (removed) answers.push(...(await outbox.enqueue(some(1, 'after'), () => {})))
+  }
+  t.equal(await removing, true)
+  t.ok(answers.length > 0)
+  t.same([...new Set(answers)], ['unrouted'])
+  t.same(await outbox.endpoints(), [])
+})

@@ -1,5 +1,5 @@
 /** TLS from files, read again when they change, so that a renewed certificate needs no restart. Established connections keep theirs. */
-import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { constants, createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createSecureContext, type SecureContextOptions, type Server, type TLSSocket } from 'node:tls'
 import { SvcError } from '../errors/index.ts'
@@ -45,7 +45,9 @@ export async function readTls(config: TlsSettings): Promise<SecureContextOptions
   const cert = await read('cert')
   const key = await read('key')
   const ca = config.client_ca === undefined ? undefined : await read('client_ca')
-  const options = { cert, key, ciphers: config.ciphers, minVersion: `TLSv${config.min_version}` } as const
+  // In a second handshake of TLS 1.2 a client may show another certificate, and node leaves `authorized` as the first one had it.
+  const secureOptions = constants.SSL_OP_NO_RENEGOTIATION
+  const options = { cert, key, secureOptions, ciphers: config.ciphers, minVersion: `TLSv${config.min_version}` } as const
   checkCiphers(config)
   checkPair(config, cert, key)
   if (ca === undefined) return options

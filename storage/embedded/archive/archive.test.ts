@@ -5,7 +5,8 @@ import t from 'tap'
 import { answers, archived, at, COLD, NONE, objectsIn, opened, type Point, segmentsIn, sql, write, writeDays } from '../testing/archiving.ts'
 import { inside } from '../testing/catalog-faults.ts'
 import { folderStore } from '../testing/folder-store.ts'
-import { closeAndRemove, NOW_MS, rowsOf, tempDir } from '../testing/harness.ts'
+import { closeAndRemove, NOW_MS, openEngine, rowsOf, tempDir } from '../testing/harness.ts'
+import { HeldLog } from '../testing/held-log.ts'
 
 t.setTimeout(300_000)
 
@@ -227,6 +228,31 @@ t.test('what a rollup still needs, and days that newer data reaches into, wait',
   t.same(await archived(engine), { ...NONE, objects: 1, rows: 20, incomplete: 1 })
   t.same(await answers(engine), before)
   await closeAndRemove(engine, dir, folder)
+})
+
+t.test('a delete on its way masks what is archived meanwhile, and what of its segments stays', async (t) => {
+  const [dir, folder] = [tempDir(), tempDir()]
+  const log = new HeldLog()
+  const engine = await openEngine(dir, { ooo_shard_tolerance: 1_000_000, compaction_fan_in: 64 }, log.fs)
+  t.teardown(() => closeAndRemove(engine, dir, folder))
+  engine.archive.attach(folderStore(folder))
+  const days = [14, 13, 12, 0]
+  for (const flushed of [days.slice(0, 3), days.slice(3)]) {
+    const points = flushed.flatMap((day) => ['a', 'b'].map((host) => ({ measurement: 'cpu', tags: ['host', host], time: at(day), fields: { v: 1, w: 1 } })))
+    await write(engine, points)
+    await engine.flush()
+  }
+  const held = log.hold()
+  const deleted = engine.delete({ namespace: '', measurement: 'cpu', matchers: [{ tag: 'host', op: '=', value: 'a' }] })
+  await held
+  t.match(await archived(engine, { ...COLD, maxObjects: 1 }), { objects: 1, rows: 2 })
+  t.equal(segmentsIn(dir).length, 2, 'what comes behind the day stays')
+  log.succeed()
+  await deleted
+  t.same(
+    await rowsOf(engine, 'cpu'),
+    days.map((day) => `b ${at(day)} v=1 w=1`),
+  )
 })
 
 t.test('a segment of many days is cut where a run ends, and merges go on beside archived days', async (t) => {

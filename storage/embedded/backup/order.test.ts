@@ -411,3 +411,22 @@ t.test('a file that changes while it is restored is refused', async (t) => {
   await restoreBackup(realDisk, backup, target, check)
   t.equal(readFileSync(join(target, SEGMENT), 'utf8'), 'abc')
 })
+
+t.test('a file that changes while it is restored, and keeps its length, leaves nothing', async (t) => {
+  const { backup, source } = roots(t)
+  await createBackup(source, copying, backup, new Map(), check)
+  for (const file of [SEGMENT, 'catalog/data.mdb']) {
+    const changing: BackupDisk = {
+      ...copying,
+      copy: async (from, to, check) => {
+        const bytes = readFileSync(from)
+        if (from.endsWith(file)) writeFileSync(from, bytes.toReversed())
+        return copying.copy(from, to, check).finally(() => writeFileSync(from, bytes))
+      },
+    }
+    const target = join(dirname(backup), 'restored')
+    const message = new RegExp(`file "${file}" changed while it was copied`)
+    await t.rejects(restoreBackup(changing, backup, target, check), { code: 'INVALID_REQUEST', message })
+    t.same(readdirSync(dirname(backup)), ['one'])
+  }
+})

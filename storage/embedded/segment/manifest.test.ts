@@ -128,6 +128,21 @@ t.test('what a failed commit was to store, the next one stores: definitions, del
   await afterCrash(dir, check, { soft_delete_ttl_secs: 3600 })
 })
 
+t.test('what is stored is not stored again: a pass that finds nothing new commits nothing', async (t) => {
+  const { engine } = await quietEngine(t, { soft_delete_ttl_secs: 3600 })
+  const { db } = inside(engine).catalog.store
+  const commits = () => (db.getStats() as { lastTxnId: number }).lastTxnId
+  for (const m of ['m', 'soft']) for (const host of ['a', 'b']) await writeFloat(engine, m, host, NOW, { v: 1, w: 1 })
+  await engine.delete({ namespace: '', measurement: 'm', matchers: [{ tag: 'host', op: '=', value: 'a' }] })
+  await engine.drop('', 'soft')
+  await engine.flush()
+  await engine.tidy()
+  const before = commits()
+  t.ok(before > 0)
+  await engine.tidy()
+  t.equal(commits(), before)
+})
+
 t.test('a flush whose commit fails takes its files back', async (t) => {
   const { engine, dir } = await quietEngine(t)
   await writeFloat(engine, 'm', 'a', NOW, { v: 1, w: 1 })

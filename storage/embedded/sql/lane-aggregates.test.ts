@@ -6,8 +6,12 @@ import { TestDatabase } from '../testing/engine-state.ts'
 const MINUTE = 60_000_000_000n
 const START = 1_700_000_040_000_000_000n
 
+/** Of a segment bounds of values are known, which settle some conditions. */
+type Place = 'a memtable' | 'a segment'
+const PLACES: readonly Place[] = ['a memtable', 'a segment']
+
 /** Ten rows of two hosts in two regions, a minute apart; one has no finite x. */
-async function openReader(t: Test): Promise<EngineReader> {
+async function openReader(t: Test, place: Place = 'a memtable'): Promise<EngineReader> {
   const db = new TestDatabase()
   t.teardown(() => db.close())
   const m = db.measurement('m', { x: 'float64', y: 'float64', n: 'int64', u: 'uint64', s: 'string' })
@@ -19,6 +23,7 @@ async function openReader(t: Test): Promise<EngineReader> {
       fields: { x: i === 7 ? Number.NaN : i * 1.5, y: 10 - i, n: BigInt(i - 5), u: BigInt(i), s: 'text' },
     })),
   )
+  if (place === 'a segment') await db.flush()
   const reader = await EngineReader.open(await db.context())
   t.teardown(() => reader.close())
   return reader
@@ -50,45 +55,46 @@ async function fromSamples(t: Test, reader: EngineReader, items: string, rest = 
   return found.rows
 }
 
-t.test('FILTER and CASE take the rows that satisfy conditions on tags and fields', async (t) => {
-  const reader = await openReader(t)
-  for (const [items, row] of [
-    ['count(*) FILTER (WHERE x > 5) AS a, count(x) FILTER (WHERE u > 5) AS b, count(*) AS c', [5n, 3n, 10n]],
-    ["avg(y) FILTER (WHERE host = 'a') AS a, sum(n) FILTER (WHERE host IN ('a', 'b') AND n < 0) AS b", [5.5, -12n]],
-    ["max(x) FILTER (WHERE region <> 'eu') AS a, min(x) FILTER (WHERE host LIKE '_' AND y BETWEEN 2 AND 4.5) AS b", [13.5, 9]],
-    ['count(*) FILTER (WHERE x IS NOT NULL) AS a, count(*) FILTER (WHERE u IS NOT NULL) AS b', [9n, 10n]],
-    ['sum(x) FILTER (WHERE x > 100) AS a, count(x) FILTER (WHERE x > 100) AS b, avg(x) FILTER (WHERE x > 100) AS c', [null, 0n, null]],
-    ['first(u, _time) FILTER (WHERE x > 5) AS a, last(u, _time) FILTER (WHERE y > 5) AS b, max(u) AS c', [4n, 4n, 9n]],
-    ['min(_time) FILTER (WHERE x > 5) AS a, max(_time) FILTER (WHERE x > 100) AS b, count(*) AS c', [START + 4n * MINUTE, null, 10n]],
-    ['median(x) FILTER (WHERE n > 0) AS a, var_pop(x) FILTER (WHERE n > 2) AS b', [12, 0.5625]],
-    ['sum(CASE WHEN x > 5 THEN 1 ELSE 0 END) AS a, sum(CASE WHEN x > 50 THEN 1 ELSE 0 END) AS b, sum(CASE WHEN x > 50 THEN 1 END) AS c', [5n, 0n, null]],
-    ['avg(CASE WHEN x > 5 THEN 1 ELSE 0 END) AS a, count(CASE WHEN x > 5 THEN 1 END) AS b, count(CASE WHEN x > 5 THEN x END) AS c', [0.5, 5n, 5n]],
-    [
-      "sum(CASE WHEN host = 'a' THEN u ELSE 0 END) AS a, avg(CASE WHEN host = 'a' THEN y ELSE 0 END) AS b, max(CASE WHEN n < 0 THEN n END) AS c",
-      [18n, 2.2, -1n],
-    ],
-    ['sum(CASE WHEN x > 5 THEN 1 ELSE 0 END) / count(*) AS a, avg(CASE WHEN n > 0 THEN n END) FILTER (WHERE x > 9) AS b', [0.5, 3.5]],
-  ] as const)
-    t.same(await fromSamples(t, reader, items), [row], items)
-  // What is null by its value in all rows that are taken is not 0, unless there are others.
-  const rest = ' GROUP BY t ORDER BY t'
-  const none = await fromSamples(t, reader, "time_bucket('1m', _time) AS t, sum(CASE WHEN u = 7 THEN x ELSE 0 END) AS a", rest)
-  t.same(
-    none.map(([, sum]) => sum),
-    [0, 0, 0, 0, 0, 0, 0, null, 0, 0],
-  )
-  const groups = await fromSamples(
-    t,
-    reader,
-    'host, count(*) FILTER (WHERE x > 5) AS a',
-    ' GROUP BY host HAVING max(x) FILTER (WHERE n < 1) > 5 ORDER BY a DESC, 1',
-  )
-  t.same(groups, [
-    ['c', 2n],
-    ['b', 1n],
-  ])
-  t.same(await fromSamples(t, reader, 'count(*) FILTER (WHERE x > 5) AS a', ' GROUP BY host HAVING a > 1 ORDER BY a LIMIT 1'), [[2n]])
-})
+for (const place of PLACES)
+  t.test(`FILTER and CASE take the rows of ${place} that satisfy conditions on tags and fields`, async (t) => {
+    const reader = await openReader(t, place)
+    for (const [items, row] of [
+      ['count(*) FILTER (WHERE x > 5) AS a, count(x) FILTER (WHERE u > 5) AS b, count(*) AS c', [5n, 3n, 10n]],
+      ["avg(y) FILTER (WHERE host = 'a') AS a, sum(n) FILTER (WHERE host IN ('a', 'b') AND n < 0) AS b", [5.5, -12n]],
+      ["max(x) FILTER (WHERE region <> 'eu') AS a, min(x) FILTER (WHERE host LIKE '_' AND y BETWEEN 2 AND 4.5) AS b", [13.5, 9]],
+      ['count(*) FILTER (WHERE x IS NOT NULL) AS a, count(*) FILTER (WHERE u IS NOT NULL) AS b', [9n, 10n]],
+      ['sum(x) FILTER (WHERE x > 100) AS a, count(x) FILTER (WHERE x > 100) AS b, avg(x) FILTER (WHERE x > 100) AS c', [null, 0n, null]],
+      ['first(u, _time) FILTER (WHERE x > 5) AS a, last(u, _time) FILTER (WHERE y > 5) AS b, max(u) AS c', [4n, 4n, 9n]],
+      ['min(_time) FILTER (WHERE x > 5) AS a, max(_time) FILTER (WHERE x > 100) AS b, count(*) AS c', [START + 4n * MINUTE, null, 10n]],
+      ['median(x) FILTER (WHERE n > 0) AS a, var_pop(x) FILTER (WHERE n > 2) AS b', [12, 0.5625]],
+      ['sum(CASE WHEN x > 5 THEN 1 ELSE 0 END) AS a, sum(CASE WHEN x > 50 THEN 1 ELSE 0 END) AS b, sum(CASE WHEN x > 50 THEN 1 END) AS c', [5n, 0n, null]],
+      ['avg(CASE WHEN x > 5 THEN 1 ELSE 0 END) AS a, count(CASE WHEN x > 5 THEN 1 END) AS b, count(CASE WHEN x > 5 THEN x END) AS c', [0.5, 5n, 5n]],
+      [
+        "sum(CASE WHEN host = 'a' THEN u ELSE 0 END) AS a, avg(CASE WHEN host = 'a' THEN y ELSE 0 END) AS b, max(CASE WHEN n < 0 THEN n END) AS c",
+        [18n, 2.2, -1n],
+      ],
+      ['sum(CASE WHEN x > 5 THEN 1 ELSE 0 END) / count(*) AS a, avg(CASE WHEN n > 0 THEN n END) FILTER (WHERE x > 9) AS b', [0.5, 3.5]],
+    ] as const)
+      t.same(await fromSamples(t, reader, items), [row], items)
+    // What is null by its value in all rows that are taken is not 0, unless there are others.
+    const rest = ' GROUP BY t ORDER BY t'
+    const none = await fromSamples(t, reader, "time_bucket('1m', _time) AS t, sum(CASE WHEN u = 7 THEN x ELSE 0 END) AS a", rest)
+    t.same(
+      none.map(([, sum]) => sum),
+      [0, 0, 0, 0, 0, 0, 0, null, 0, 0],
+    )
+    const groups = await fromSamples(
+      t,
+      reader,
+      'host, count(*) FILTER (WHERE x > 5) AS a',
+      ' GROUP BY host HAVING max(x) FILTER (WHERE n < 1) > 5 ORDER BY a DESC, 1',
+    )
+    t.same(groups, [
+      ['c', 2n],
+      ['b', 1n],
+    ])
+    t.same(await fromSamples(t, reader, 'count(*) FILTER (WHERE x > 5) AS a', ' GROUP BY host HAVING a > 1 ORDER BY a LIMIT 1'), [[2n]])
+  })
 
 t.test('values of tags are counted by groups, those that rows have', async (t) => {
   const reader = await openReader(t)
@@ -123,38 +129,43 @@ t.test('values of tags are counted by groups, those that rows have', async (t) =
   t.equal(await path(reader, `SELECT ${many(9)} FROM m`), 'DuckDB')
 })
 
-t.test('one of several conditions on fields holds, in WHERE and for aggregates', async (t) => {
-  const reader = await openReader(t)
-  const counted = async (where: string): Promise<unknown> => {
-    const query = `SELECT count(*), sum(u) FROM m WHERE ${where}`
-    t.equal(await path(reader, query), 'Samples', query)
-    const found = await answer(reader, query)
-    t.same(found, await answer(reader, `${query} AND 1 = 1`), query)
-    t.same((await fromSamples(t, reader, `count(*) FILTER (WHERE ${where}) AS a, sum(u) FILTER (WHERE ${where}) AS b`))[0], found.rows[0], query)
-    return found.rows[0][0]
-  }
-  t.equal(await counted('(x < 3 OR y < 3)'), 4n)
-  t.equal(await counted('(x < 3 OR x >= 3)'), 9n, 'a value that is none satisfies neither')
-  t.equal(await counted('(x > 100 OR y > 100)'), 0n)
-  t.equal(await counted('(x > 100 OR y < 100)'), 10n)
-  t.equal(await counted('(x BETWEEN 3 AND 6 OR n > 1 AND y > 2 OR u IN (0, 9))'), 6n)
-  t.equal(await counted("(x < 3 OR y < 3) AND n > -5 AND host <> 'b'"), 2n)
-  t.equal(await counted('(x < 3 OR y < 3) AND u IN (0, 8, 20)'), 2n)
-  t.equal(await counted('x IN (1.5, 3, 4)'), 2n)
-  t.equal(await counted('x NOT IN (1.5, 3, 4)'), 7n)
-  const rows = 'SELECT u FROM m WHERE (x < 3 OR n > 3) ORDER BY _time'
-  t.equal(await path(reader, rows), 'Samples')
-  t.same((await answer(reader, rows)).rows, [[0n], [1n], [9n]])
-  for (const where of ["(x < 3 OR host = 'a')", '(x < 3 OR y > x)', 'n IN (1, 1.5)', 'x IN (1, y)', 'x IN (1, NULL)', '(x < 3 OR x IS NULL)'])
-    t.equal(await path(reader, `SELECT count(*) FROM m WHERE ${where}`), 'DuckDB', where)
-  const many = (n: number): string => Array.from({ length: n }, (_, i) => i).join(', ')
-  t.equal(await path(reader, `SELECT count(*) FROM m WHERE x IN (${many(64)})`), 'Samples')
-  t.equal(await path(reader, `SELECT count(*) FROM m WHERE x IN (${many(65)})`), 'DuckDB')
-  t.equal(await path(reader, `SELECT count(*) FROM m WHERE x NOT IN (${many(65)})`), 'DuckDB')
-  const filtered = (n: number): string => [32, n].map((each) => `count(*) FILTER (WHERE x IN (${many(each)})) AS a${each}`).join(', ')
-  t.equal(await path(reader, `SELECT ${filtered(31)} FROM m`), 'Samples')
-  t.equal(await path(reader, `SELECT ${filtered(33)} FROM m`), 'DuckDB', 'all conditions of aggregates together')
-})
+for (const place of PLACES)
+  t.test(`one of several conditions on fields of ${place} holds, in WHERE and for aggregates`, async (t) => {
+    const reader = await openReader(t, place)
+    const counted = async (where: string): Promise<unknown> => {
+      const query = `SELECT count(*), sum(u) FROM m WHERE ${where}`
+      t.equal(await path(reader, query), 'Samples', query)
+      const found = await answer(reader, query)
+      t.same(found, await answer(reader, `${query} AND 1 = 1`), query)
+      t.same(await fromSamples(t, reader, `count(*) FILTER (WHERE ${where}) AS a`), [found.rows[0].slice(0, 1)], query)
+      t.same((await fromSamples(t, reader, `count(*) FILTER (WHERE ${where}) AS a, sum(u) FILTER (WHERE ${where}) AS b`))[0], found.rows[0], query)
+      return found.rows[0][0]
+    }
+    t.equal(await counted('(x < 3 OR y < 3)'), 4n)
+    t.equal(await counted('(x < 3 OR x >= 3)'), 9n, 'a value that is none satisfies neither')
+    t.equal(await counted('(x > 100 OR y > 100)'), 0n)
+    t.equal(await counted('(x > 100 OR y < 100)'), 10n)
+    t.equal(await counted('(x BETWEEN 3 AND 6 OR n > 1 AND y > 2 OR u IN (0, 9))'), 6n)
+    t.equal(await counted("(x < 3 OR y < 3) AND n > -5 AND host <> 'b'"), 2n)
+    t.equal(await counted('(x < 3 OR y < 3) AND u IN (0, 8, 20)'), 2n)
+    t.equal(await counted('y > 0 AND u < 100'), 10n)
+    t.equal(await counted('y > 0 AND u > 100'), 0n)
+    t.equal(await counted('(x < 3 OR y > 100) AND u < 100'), 2n)
+    t.equal(await counted('x IN (1.5, 3, 4)'), 2n)
+    t.equal(await counted('x NOT IN (1.5, 3, 4)'), 7n)
+    const rows = 'SELECT u FROM m WHERE (x < 3 OR n > 3) ORDER BY _time'
+    t.equal(await path(reader, rows), 'Samples')
+    t.same((await answer(reader, rows)).rows, [[0n], [1n], [9n]])
+    for (const where of ["(x < 3 OR host = 'a')", '(x < 3 OR y > x)', 'n IN (1, 1.5)', 'x IN (1, y)', 'x IN (1, NULL)', '(x < 3 OR x IS NULL)'])
+      t.equal(await path(reader, `SELECT count(*) FROM m WHERE ${where}`), 'DuckDB', where)
+    const many = (n: number): string => Array.from({ length: n }, (_, i) => i).join(', ')
+    t.equal(await path(reader, `SELECT count(*) FROM m WHERE x IN (${many(64)})`), 'Samples')
+    t.equal(await path(reader, `SELECT count(*) FROM m WHERE x IN (${many(65)})`), 'DuckDB')
+    t.equal(await path(reader, `SELECT count(*) FROM m WHERE x NOT IN (${many(65)})`), 'DuckDB')
+    const filtered = (n: number): string => [32, n].map((each) => `count(*) FILTER (WHERE x IN (${many(each)})) AS a${each}`).join(', ')
+    t.equal(await path(reader, `SELECT ${filtered(31)} FROM m`), 'Samples')
+    t.equal(await path(reader, `SELECT ${filtered(33)} FROM m`), 'DuckDB', 'all conditions of aggregates together')
+  })
 
 t.test('conditions that are not known to mean the same, and very many, are left to DuckDB', async (t) => {
   const reader = await openReader(t)
@@ -186,17 +197,23 @@ t.test('conditions that are not known to mean the same, and very many, are left 
   await fromSamples(t, reader, sets(16))
 })
 
-t.test("a condition on values that a row lacks, or that doubles do not hold, is DuckDB's", async (t) => {
-  const db = new TestDatabase()
-  t.teardown(() => db.close())
-  const m = db.measurement('m', { x: 'float64', n: 'int64', late: 'float64' })
-  db.write(m, [
-    { tags: { host: 'a' }, time: START, fields: { x: 1, n: 2n ** 53n + 1n } },
-    { tags: { host: 'a' }, time: START + MINUTE, fields: { x: 2, n: 5n, late: 3 } },
-  ])
-  const reader = await EngineReader.open(await db.context())
-  t.teardown(() => reader.close())
-  t.same((await answer(reader, 'SELECT count(*) AS a, count(*) FILTER (WHERE late > 1) AS b FROM m')).rows, [[2n, 1n]])
-  t.same((await answer(reader, `SELECT count(*) FILTER (WHERE n > ${2n ** 53n}) AS a FROM m`)).rows, [[1n]])
-  t.same((await answer(reader, 'SELECT sum(n) FILTER (WHERE x < 2) AS a FROM m')).rows, [[2n ** 53n + 1n]])
-})
+for (const place of PLACES)
+  t.test(`a condition on values that a row of ${place} lacks, or that doubles do not hold, is DuckDB's`, async (t) => {
+    const db = new TestDatabase()
+    t.teardown(() => db.close())
+    const m = db.measurement('m', { x: 'float64', n: 'int64', late: 'float64' })
+    db.write(m, [
+      { tags: { host: 'a' }, time: START, fields: { x: 1, n: 2n ** 53n + 1n } },
+      { tags: { host: 'a' }, time: START + MINUTE, fields: { x: 2, n: 5n, late: 3 } },
+    ])
+    if (place === 'a segment') await db.flush()
+    const reader = await EngineReader.open(await db.context())
+    t.teardown(() => reader.close())
+    t.same((await answer(reader, 'SELECT count(*) AS a, count(*) FILTER (WHERE late > 1) AS b FROM m')).rows, [[2n, 1n]])
+    t.same((await answer(reader, `SELECT count(*) FILTER (WHERE n > ${2n ** 53n}) AS a FROM m`)).rows, [[1n]])
+    for (const where of ['n > 10', '(n > 10 OR x > 100)', '(x > 100 OR n > 10)']) {
+      t.same((await answer(reader, `SELECT count(*) FILTER (WHERE ${where}) AS a FROM m`)).rows, [[1n]], where)
+      t.same((await answer(reader, `SELECT count(*) FROM m WHERE ${where}`)).rows, [[1n]], where)
+    }
+    t.same((await answer(reader, 'SELECT sum(n) FILTER (WHERE x < 2) AS a FROM m')).rows, [[2n ** 53n + 1n]])
+  })

@@ -264,6 +264,40 @@ t.test('a series is not given back while a write to it is on its way', async (t)
   t.same(await afterCrash(dir, (again) => rowsOf(again, 'm')), want)
 })
 
+t.test('rows on their way to the log are in the share of their namespace, and those that the log refuses are in none', async (t) => {
+  const { engine, log } = await heldEngine(t, { max_memtable_memory: 4 << 20, memtable_flush_threshold: 4 << 20 })
+  const writeLarge = async (namespace: string, i: number): Promise<string> => {
+    const batch = engine.batch(namespace)
+    const ref = engine.resolver.measurement(namespace, 'm')
+    const table = batch.table(ref)
+    const row = table.addRow(engine.resolver.series(ref, ['host', 'a']), Number(BigInt.asIntN(32, NOW)) + i, Number(NOW >> 32n), 0)
+    const text = batch.text('x'.repeat(50_000))
+    table.column('s', 'string').setPair(row, text, batch.heap.length - text)
+    return engine.write(batch).then(
+      () => 'done',
+      ({ code, message }) => `${code} ${message}`,
+    )
+  }
+  for (const end of ['fail', 'succeed'] as const) {
+    const held = log.hold()
+    const writes: Promise<string>[] = []
+    let refusal: string | undefined
+    while (refusal === undefined && writes.length < 100) {
+      const write = writeLarge('one', writes.length)
+      writes.push(write)
+      // What is refused is refused before the log is asked.
+      refusal = await Promise.race([write, new Promise<undefined>((resolve) => setImmediate(() => setImmediate(() => resolve(undefined))))])
+    }
+    t.ok(writes.length > 10, `${writes.length} writes`)
+    await held
+    t.match(refusal, /^BACKPRESSURE rows of namespace "one" take \d+ of \d+ bytes in memory/, end)
+    const other = writeLarge('other', 0)
+    log[end]()
+    const answers = await Promise.all([...writes.slice(0, -1), other])
+    t.same([...new Set(answers.map((answer) => answer.split(' ')[0]))], [end === 'fail' ? 'STORAGE_FULL' : 'done'])
+  }
+})
+
 t.test('a measurement that gets a second field: points written again are one', async (t) => {
   const { engine } = await heldEngine(t)
   const hosts = ['a', 'b', 'c']

@@ -21,6 +21,16 @@ def check_rows():
         sender.row('trades', symbols={'pair': 'x'}, columns={'price': 1.0}, at=ServerTimestamp)
 
 
+def check_missing_numbers():
+    """a number that is missing, NaN, costs neither its row nor others"""
+    with Sender.from_conf(conf) as sender:
+        for i, columns in enumerate(({'v': float('nan'), 'n': 1}, {'v': float('nan')}, {'v': 2.5})):
+            sender.row('frames', symbols={'row': str(i)}, columns=columns, at=TimestampNanos(now))
+    found = prometheus.custom_query('{__name__=~"frames_.*"}')
+    names = sorted((series['metric']['__name__'], series['metric']['row'], series['value'][1]) for series in found)
+    equal(names, [('frames_n', '0', '1'), ('frames_v', '2', '2.5')])
+
+
 def check_retries():
     """503 is tried again"""
     fault(url, 'BACKPRESSURE', 2)

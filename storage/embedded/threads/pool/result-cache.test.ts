@@ -436,12 +436,17 @@ t.test('a result is not kept whose namespace, and what was known of its changes,
   }
   cache.draft('n', 'late')
   const late = cache.draft('n', 'late')
+  cache.partial('n', 'panel')
+  const going = cache.partial('n', 'panel')
   for (let i = 0; i < 200; i++) keep(`other${i}`, 'k')
   cache.draft('n', 'late')
   cache.draft('n', 'late')
+  cache.partial('n', 'panel')
   cache.changed('n', [5n, 5n])
   late?.done(undefined, undefined, [0n, 10n])
   t.equal(cache.find('n', 'late'), undefined)
+  going?.keep(Buffer.alloc(10), [0n, 10n])
+  t.equal(cache.partial('n', 'panel')?.bytes, undefined, 'nor what jobs go on from')
 })
 
 t.test('changes are told apart as far as they go, and never forgotten', async (t) => {

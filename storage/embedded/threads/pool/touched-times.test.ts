@@ -24,3 +24,26 @@ t.test('a write touches the time of its oldest row, whatever the lower half of t
   await write([`a,host=1 v=3 ${later + 1n}`, `a,host=1 v=3 ${oldest + 1n}`])
   t.same(await count(), [[3]])
 })
+
+t.test('a field and a label that come with later rows are columns of an answer about a time before', async (t) => {
+  const node = await boot({ plugins: ['line_protocol', 'sql'], storage: 'embedded' })
+  t.teardown(() => node.stop())
+  const write = async (line: string): Promise<void> => {
+    t.equal((await node.inject({ method: 'POST', url: '/write?precision=s&backfill=true', payload: line })).statusCode, 204)
+  }
+  const columns = async (): Promise<string[]> => {
+    const query = "SELECT * FROM a WHERE _time < '2023-01-01'"
+    const answer = (await node.inject({ method: 'POST', url: '/api/v1/svc/sql', payload: { query } })).json()
+    return answer.columns.map(({ name }: { name: string }) => name).sort()
+  }
+  const hits = async (): Promise<unknown> => /^svc_result_cache_hits_total (\d+)$/m.exec((await node.inject('/metrics')).body)?.[1]
+  await write('a,host=1 v=1 1600000000')
+  for (let i = 0; i < 3; i++) t.same(await columns(), ['_time', 'host', 'v'])
+  await write('a,host=1 v=2 1700000000')
+  t.same(await columns(), ['_time', 'host', 'v'])
+  t.equal(await hits(), '2', 'a later row alone touches nothing')
+  await write('a,host=1 v=2,w=2 1700000000')
+  for (let i = 0; i < 3; i++) t.same(await columns(), ['_time', 'host', 'v', 'w'])
+  await write('a,host=1,zone=1 v=3 1700000000')
+  for (let i = 0; i < 3; i++) t.same(await columns(), ['_time', 'host', 'v', 'w', 'zone'])
+})
