@@ -34,7 +34,7 @@ import { millisecondRange } from './samples/millisecond-range.ts'
 import { SelectedTags } from './samples/tag-sets.ts'
 import { commonInterval, type Interval } from './sources.ts'
 import { sqlMeasurement } from './sql-measurement.ts'
-import { inSlices, timeSlices } from './time-slices.ts'
+import { firstRowsOf, inSlices, sortedRows, timeSlices } from './time-slices.ts'
 
 const NS_PER_MS = 1_000_000n
 /** Of fields whose samples are numbers. */
@@ -82,7 +82,9 @@ export async function lane(
     if (opened === undefined) return inDuckDb(times, firstRows)
     return { columns: opened.columns, parameters: [], [Symbol.asyncIterator]: () => rowsOf(opened, signal, () => inDuckDb(times, firstRows)) }
   }
-  return order === undefined ? run(EVER) : inSlices(order, slicesOf(context, snapshot, request.namespace, order), run)
+  if (order === undefined) return run(EVER)
+  const fields = state.measurement(request.namespace, order.measurement)?.fields.length ?? 0
+  return inSlices(order, slicesOf(context, snapshot, request.namespace, order), run, sortedRows(fields, context.duck.memoryLimit))
 }
 
 function slicesOf(context: RelationContext, snapshot: Snapshot, namespace: string, order: TimeOrder): (newestFirst: boolean) => Interval[] {
@@ -92,7 +94,8 @@ function slicesOf(context: RelationContext, snapshot: Snapshot, namespace: strin
   const sources = wanted?.length === 0 ? [] : sourcesOf(state, snapshot, measurement, order.time, wanted)
   const share = wanted === undefined ? 1 : wanted.length / state.series.of(measurement.id).length
   const { rows, bucket } = order.kind === 'rows' ? { rows: order.offset + order.limit, bucket: order.bucket } : { rows: 1 }
-  return (newestFirst) => timeSlices(sources, order.time, { rows, share, newestFirst, bucket, firstRows: firstSliceRows })
+  const firstRows = firstSliceRows ?? firstRowsOf(measurement.fields.length)
+  return (newestFirst) => timeSlices(sources, order.time, { rows, share, newestFirst, bucket, firstRows })
 }
 
 async function parseAnywhere({ duck }: RelationContext, text: string): ReturnType<LaneOptions['parse']> {

@@ -10,6 +10,11 @@ import type { Interval, Source } from './sources.ts'
 
 /** Rows of the first slice: a millisecond's work. */
 const FIRST_ROWS = 8192
+/** Of each column, for a LIMIT up to 5,000 (DuckDB 1.x, `TopNHeap`): 256 MiB were too little for 600 columns. Three times that. */
+const KEPT_BYTES = 1_400_000
+const LEAST_SORTED = 5001
+/** Of more fields fewer rows are as much work, and as much memory. */
+const FEW_FIELDS = 64
 const GROWTH = 8
 /** For each row of an answer, of the first slice. */
 const ROWS_EACH = 8
@@ -34,6 +39,12 @@ interface Part {
   to: number
   rows: number
 }
+
+/** @param fields of the measurement. */
+export const firstRowsOf = (fields: number): number => Math.ceil(FIRST_ROWS / Math.max(1, fields / FEW_FIELDS))
+
+/** How many rows DuckDB must be asked for to sort what a statement over so many fields reads; 0 where it need not. For the first rows of an order it keeps ten thousand, and as many again, of whatever width. */
+export const sortedRows = (fields: number, memoryLimit: number): number => (KEPT_BYTES * fields > memoryLimit ? LEAST_SORTED : 0)
 
 /** Adjoining ranges that are the whole of `time`, in the order in which they are to be read; one where they would be worth nothing. Their bounds are whole milliseconds. */
 export function timeSlices(sources: readonly Source[], time: Interval, { rows, share, newestFirst, bucket, firstRows = FIRST_ROWS }: SliceOptions): Interval[] {
@@ -90,16 +101,19 @@ function latestWith(wanted: number, least: number, most: number, rowsFrom: (star
   return low
 }
 
-/** @param run answers the statement over rows of the times given; with a number the first rows, in place of those that its LIMIT and OFFSET choose. @param slices of the time, from its newest end on, or from its oldest. */
+/** @param leastRows as of `sortedRows`. @param run answers the statement over rows of the times given; with a number the first rows, in place of those that its LIMIT and OFFSET choose. @param slices of the time, from its newest end on, or from its oldest. */
 export async function inSlices(
   order: TimeOrder,
   slices: (newestFirst: boolean) => readonly Interval[],
   run: (times: Interval, firstRows?: number) => Promise<SqlCursor>,
+  leastRows = 0,
 ): Promise<SqlCursor> {
   if (order.kind === 'values') return valuesIn(order, slices, run)
   const [first, ...rest] = slices(order.newestFirst)
-  if (rest.length === 0) return run(first)
-  const most = order.offset === 0 ? undefined : order.offset + order.limit
+  const rows = order.offset + order.limit
+  const isMore = rows < leastRows
+  if (rest.length === 0 && !isMore) return run(first)
+  const most = order.offset === 0 && !isMore ? undefined : Math.max(rows, leastRows)
   const cursor = await run(first, most)
   return { ...cursor, [Symbol.asyncIterator]: () => rowsIn(order, cursor, rest, (slice) => run(slice, most)) }
 }
