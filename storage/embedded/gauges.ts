@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { Metrics } from 'svcdb'
 import type { FsyncPolicy, Wal } from '../common/log/log.ts'
 import type { Catalog } from './catalog/catalog.ts'
+import type { Schema } from './catalog/schema.ts'
 import type { Scrubber } from './integrity/scrubber.ts'
 import type { Memtables } from './memtable/memtables.ts'
 import type { RetiredFiles } from './segment/retired-files.ts'
@@ -19,6 +20,7 @@ interface GaugeSources {
   policy: FsyncPolicy
   wal: Wal
   memtables: Memtables
+  schema: Schema
   index: SeriesIndex
   segments: SegmentTable
   retired: RetiredFiles
@@ -48,7 +50,7 @@ export function durabilityInfo(metrics: Metrics, policy: FsyncPolicy): void {
 
 /** Gauges, read at each scrape. */
 export function engineGauges(metrics: Metrics, sources: GaugeSources): void {
-  const { policy, wal, memtables, index, segments, retired, readers, pressure, catalog, pool, results, scrubber, temp } = sources
+  const { policy, wal, memtables, schema, index, segments, retired, readers, pressure, catalog, pool, results, scrubber, temp } = sources
   const gauge = (name: string, help: string, value: () => number): void => {
     metrics.gauge(name, help, [], (g) => g.set(value()))
   }
@@ -72,6 +74,7 @@ export function engineGauges(metrics: Metrics, sources: GaugeSources): void {
   gauge('compaction_backpressure_active', '1 while writes are refused because merging is behind', () => Number(pressure.compactionBehind))
   gauge('maintenance_running', '0 when the maintenance thread has died too often: only a restart recovers', () => Number(pressure.running))
   gauge('series', 'Live series', () => index.live)
+  gauge('fields', 'Fields of all measurements', () => schema.fields)
   gauge('segments', 'Segment files', () => segments.local().length)
   gauge('segment_bytes', 'Bytes of all segment files', () => segments.local().reduce((sum, { bytes }) => sum + bytes, 0))
   gauge('leased_segments', 'Segments kept on disk for the queries and backups under way', () =>

@@ -126,10 +126,11 @@ export class Schema {
   readonly goneTables = new Map<number, number>()
   private readonly byName = new Map<string, Names>()
   private readonly sharedTables = new Map<string, Table>()
+  /** Of all measurements, those of writes on their way and of dropped measurements that can be restored included. */
+  fields = 0
   private provisional: Measurement[] = []
-  /** Of each namespace, those of writes on their way and of dropped measurements that can be restored included. */
+  /** Of each namespace, likewise. */
   private readonly fieldCounts = new Map<string, number>()
-  private fieldTotal = 0
   private readonly gate: NamespaceGate
 
   constructor(gate = new NamespaceGate()) {
@@ -229,12 +230,12 @@ export class Schema {
 
   /** How many fields the namespace may have besides those it has. */
   fieldsLeft(namespace: string): number {
-    return this.gate.fieldsLeft(namespace, this.fieldCounts.get(namespace) ?? 0, this.fieldTotal)
+    return this.gate.fieldsLeft(namespace, this.fieldCounts.get(namespace) ?? 0, this.fields)
   }
 
   /** Why there is no room for a field. */
   noFieldLeft(measurement: Measurement, field: string): SvcError {
-    return this.gate.noFieldLeft(measurement, field, this.fieldTotal)
+    return this.gate.noFieldLeft(measurement, field, this.fields)
   }
 
   /** The definitions of a record that is durable now: from here on others than writes see them. Call in the order of the log. */
@@ -402,7 +403,7 @@ export class Schema {
     const count = (this.fieldCounts.get(namespace) ?? 0) + change
     if (count === 0) this.fieldCounts.delete(namespace)
     else this.fieldCounts.set(namespace, count)
-    this.fieldTotal += change
+    this.fields += change
   }
 
   private removeField(owner: Measurement, field: FieldDef): void {
