@@ -1,7 +1,8 @@
 /**
  * Rows of changes as Arrow record batches: `_time`, tags, fields. Columns are handed to the encoder as they lie, a slice of a change at a time.
  *
- * A batch is encoded in one go and leaves nothing behind in its encoder, so that encoders are shared by all subscribers.
+ * A batch is encoded in one go and leaves nothing behind in its encoder, so that encoders are shared by all subscribers. So are the batches encoded last: subscribers that
+ * keep up are told of one change one after the other.
  */
 import type { RowsChanged } from 'svcdb'
 import { ArrowEncoder, seriesColumns, streamPrefix } from 'svcdb/lib/arrow'
@@ -20,6 +21,9 @@ const KEPT_BYTES = 67_108_864
 /** Of a column's buffers, however little is in them. */
 const ENCODER_COLUMN_BYTES = 10_240
 const KEPT_SHAPES = 1024
+/** Batches that are kept for others who ask for them, and their bytes: of changes that come at about the same time. */
+const RECENT = 16
+const RECENT_BYTES = 8_388_608
 
 interface RowBatch {
   /** Row of the change after the last one of the batch. */
@@ -41,7 +45,19 @@ interface Shape {
   bytes: number
 }
 
+/** Rows of a write lie in buffers that a later one uses again: both must be the same. */
+interface Encoded {
+  series: Int32Array
+  sequence: number
+  from: number
+  maxBytes: number
+  result: RowBatch
+}
+
 export class RowBatches {
+  /** The newest last. */
+  private recent: Encoded[] = []
+  private recentBytes = 0
   private readonly shapes = new Map<string, Shape>()
   private kept = 0
   private nextId = 1
@@ -49,6 +65,17 @@ export class RowBatches {
 
   /** Rows from `from` on, as many as make about `maxBytes`, at least one. */
   encode(change: RowsChanged, from: number, maxBytes: number): RowBatch {
+    const { series, sequence } = change
+    const known = this.recent.find((one) => one.series === series && one.sequence === sequence && one.from === from && one.maxBytes === maxBytes)
+    if (known !== undefined) return known.result
+    const result = this.encodeNew(change, from, maxBytes)
+    this.recent.push({ series, sequence, from, maxBytes, result })
+    this.recentBytes += result.batch.length
+    while (this.recent.length > RECENT || this.recentBytes > RECENT_BYTES) this.recentBytes -= this.recent.shift()?.result.batch.length ?? 0
+    return result
+  }
+
+  private encodeNew(change: RowsChanged, from: number, maxBytes: number): RowBatch {
     const { fields, columns, heap, times } = change
     const { to, series } = this.measure(change, from, maxBytes)
     const rows = to - from
@@ -74,7 +101,8 @@ export class RowBatches {
   /** Nobody subscribes any more. */
   clear(): void {
     this.shapes.clear()
-    this.kept = 0
+    this.recent = []
+    this.kept = this.recentBytes = 0
   }
 
   /** How far a batch goes. Of its rows, `numbers` says which of the series they are. */

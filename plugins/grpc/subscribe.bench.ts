@@ -1,4 +1,4 @@
-/** Rows of changes encoded for Subscribe a second on one core: node plugins/grpc/subscribe.bench.ts [rows] */
+/** Rows of changes written for Subscribe a second on one core, of all subscribers together: node plugins/grpc/subscribe.bench.ts [rows] */
 import { Column } from 'svcdb/lib/columns'
 import { RowBatches } from './change-batches.ts'
 import { ChangeMessages } from './change-messages.ts'
@@ -6,7 +6,7 @@ import { ChangeMessages } from './change-messages.ts'
 const TOTAL = Number(process.argv[2] ?? 4_000_000)
 const position = `${'a'.repeat(16)}-${'0'.repeat(14)}-${'0'.repeat(13)}`
 
-function run(name: string, fields: number, rows: number): void {
+function run(name: string, fields: number, rows: number, subscribers = 1): void {
   const columns = Array.from({ length: fields }, (_, i) => {
     const column = new Column(`field_${i}`, i % 4 === 3 ? 'int64' : 'float64', rows)
     for (let row = 0; row < rows; row++) {
@@ -23,10 +23,14 @@ function run(name: string, fields: number, rows: number): void {
     fields: columns.map((column) => ({ name: column.name, type: column.type })),
     tagsOf: (number: number) => ({ host: `host-${number}`, region: 'eu-west-1', rack: String(number % 40) }),
   }
-  const messages = new ChangeMessages(new RowBatches(), 1 << 20)
+  const batches = new RowBatches()
+  const messages = Array.from({ length: subscribers }, () => new ChangeMessages(batches, 1 << 20))
   let bytes = 0
   const pass = (total: number): void => {
-    for (let n = 0; n < total; n += rows) for (const message of messages.encode(change, () => position)) bytes += message.length
+    for (let n = 0; n < total; n += rows * subscribers) {
+      change.sequence++
+      for (const each of messages) for (const message of each.encode(change, () => position)) bytes += message.length
+    }
   }
   const count = Math.min(TOTAL, rows * 40_000)
   pass(count / 10)
@@ -41,3 +45,4 @@ run('1 field, 3 tags, 5,000 a write', 1, 5000)
 run('4 fields, 3 tags, 5,000 a write', 4, 5000)
 run('10 fields, 3 tags, 5,000 a write', 10, 5000)
 run('4 fields, 3 tags, 1 a write', 4, 1)
+run('4 fields, 20 subscribers', 4, 5000, 20)
