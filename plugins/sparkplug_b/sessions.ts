@@ -102,6 +102,9 @@ export class Sessions {
   private *enter(session: Session, body: Uint8Array, redelivered: boolean): Work<void> {
     const key = `${session.group}/${session.node}`
     const { type } = session
+    // With an empty payload a message that the broker keeps is deleted (MQTT 3.1.1, 3.3.1.3): no birth, and no death.
+    if (body.length === 0)
+      throw new SvcError('BAD_REQUEST', 'cannot read a message of Sparkplug B: it is empty, as one by which a message that the broker keeps is deleted')
     const birth = type === 'NBIRTH' || type === 'DBIRTH' || type === 'NDEATH' ? yield* this.births.birth(body) : undefined
     const node = this.nodes.get(key)
     switch (type) {
