@@ -293,7 +293,8 @@ export class Decoder {
   private needBirth(reason: () => string): undefined {
     this.counts.unknown++
     this.fail(reason)
-    this.options.missing(this.session)
+    // Without any definitions the message has asked when it came.
+    if (this.session.definitions !== undefined) this.options.missing(this.session)
   }
 
   private refuse(reason: () => string): undefined {

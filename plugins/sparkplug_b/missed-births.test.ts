@@ -1,4 +1,4 @@
-/** What says nothing of what an edge node is now: messages that delete one that a broker has kept. */
+/** What says nothing of what an edge node is now: messages that delete one that a broker has kept, and data of edge nodes whose births were missed. */
 import t from 'tap'
 import { encode, host, NOW } from './testing.ts'
 
@@ -13,6 +13,18 @@ const birth = (seq: number, name: string, bdSeq: number, timestamp = NOW) => ({
   ],
 })
 const data = (seq: number, alias = 1) => ({ timestamp: NOW + seq, seq, metrics: [{ alias, type: 'Double', value: seq }] })
+
+t.test('data without its births asks for them, also where each metric has its name', async (t) => {
+  const { take, asked } = host()
+  const named = { timestamp: NOW, seq: 7, metrics: [{ name: 'a', type: 'Double', value: 1 }] }
+  t.match(take('spBv1.0/plant/NDATA/edge', named), { points: [{ fields: { a: 1 } }], error: undefined })
+  t.same(asked.splice(0), ['plant/edge'])
+  take(NODE, birth(0, 'a', 2))
+  t.match(take('spBv1.0/plant/NDATA/edge', { ...named, seq: 1 }).error, undefined)
+  t.same(asked, [], 'its birth has come')
+  t.match(take('spBv1.0/plant/DDATA/edge/press', { ...named, seq: 2 }).error, undefined)
+  t.same(asked, ['plant/edge'], 'and not that of the device')
+})
 
 t.test('an empty message is neither a birth nor a death', async (t) => {
   const { take } = host()

@@ -182,6 +182,8 @@ export class Sessions {
     // One that comes again may be of the time before the birth.
     const before = redelivered && (head.time === undefined || definitions?.time === undefined || head.time < definitions.time)
     session.definitions = before ? undefined : definitions
+    // Also where each metric has its name: that the edge node is there is said by births only.
+    if (session.definitions === undefined) this.options.missing(session.group, session.node)
   }
 
   /** The edge node, if nothing can have been missed that changes what its messages mean. */
