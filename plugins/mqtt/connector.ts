@@ -175,7 +175,9 @@ export class MqttConnector implements Connector {
       if (this.config.retained === 'ignore') return message.ack()
     }
     return this.inOrder(() => {
-      const { topic, payload: body, redelivered } = message
+      const { topic, payload: body } = message
+      // One that the broker has kept may be of any time.
+      const redelivered = message.redelivered || message.retained
       const { userProperties, ...kept } = message
       const come = { ...kept, time: this.svc.clock.nowNanos(), saysTime: this.timeIn(userProperties) }
       const arrival = message.length > this.config.max_message_bytes ? undefined : this.reader?.arrived?.({ topic, body, redelivered })

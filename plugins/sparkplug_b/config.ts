@@ -23,6 +23,18 @@ export const configSchema = Type.Object({
     maximum: 65_536,
     description: 'Metrics that may be fields of one measurement; at most database.max_fields_per_measurement, which refuses whole points',
   }),
+  max_name_bytes: Type.Integer({
+    default: 256,
+    minimum: 16,
+    maximum: 4096,
+    description: 'Longest name of a metric, in bytes of UTF-8; at most database.max_name_bytes, which refuses whole points',
+  }),
+  max_string_bytes: Type.Integer({
+    default: 65_536,
+    minimum: 1,
+    maximum: 16_777_216,
+    description: 'Longest text of a metric, in bytes of UTF-8; at most database.max_string_bytes, which refuses whole points',
+  }),
 })
 
 export type SparkplugConfig = Static<typeof configSchema>

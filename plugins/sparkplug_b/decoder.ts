@@ -18,6 +18,10 @@ interface DecoderOptions {
   stateMeasurement: string
   /** Of one measurement. */
   maxFields: number
+  /** Of a field, in bytes of UTF-8. */
+  maxNameBytes: number
+  /** Of a text, in bytes of UTF-8. */
+  maxStringBytes: number
   /** The births of the message's edge node are needed to read it. */
   missing(session: Session): void
 }
@@ -100,12 +104,14 @@ export class Decoder {
       default:
         yield* this.points(message, body)
     }
+    // That a birth cannot be kept says more than that some of its metrics cannot be stored.
+    if (session.fault !== undefined) return session.fault
     if (this.failures > 0)
       return new SvcError(
         'PARTIAL_WRITE',
         `${this.failures} ${this.failures === 1 ? 'metric' : 'metrics'} of the message could not be stored; first: ${this.reason}`,
       )
-    return session.fault
+    return undefined
   }
 
   private *points(message: DecodeMessage, body: Uint8Array): Work<void> {
@@ -176,6 +182,14 @@ export class Decoder {
     if (value.type === 'float64' && !Number.isFinite(value.number)) return this.count('not_finite')
     if (name === '' || RESERVED.has(name) || name.includes('\0') || name.includes('\u0001'))
       return this.refuse(() => `"${name.slice(0, SHOWN)}" can be no name of a field`)
+    // An engine refuses the point for either, and with it all other metrics.
+    const { maxNameBytes, maxStringBytes } = this.options
+    if (name.length * 3 > maxNameBytes && !this.ref.fields.has(name) && Buffer.byteLength(name) > maxNameBytes)
+      return this.refuse(() => `"${name.slice(0, SHOWN)}" takes ${Buffer.byteLength(name)} bytes of UTF-8: sparkplug_b.max_name_bytes is ${maxNameBytes}`)
+    if (value.type === 'string' && metric.end - metric.start > maxStringBytes)
+      return this.refuse(
+        () => `the text of "${name.slice(0, SHOWN)}" takes ${metric.end - metric.start} bytes of UTF-8: sparkplug_b.max_string_bytes is ${maxStringBytes}`,
+      )
     this.put(reader, metric, name, time)
     return undefined
   }
@@ -293,7 +307,8 @@ export class Decoder {
   private needBirth(reason: () => string): undefined {
     this.counts.unknown++
     this.fail(reason)
-    this.options.missing(this.session)
+    // Without any definitions the message has asked when it came.
+    if (this.session.definitions !== undefined) this.options.missing(this.session)
   }
 
   private refuse(reason: () => string): undefined {

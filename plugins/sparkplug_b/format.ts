@@ -50,6 +50,8 @@ export class SparkplugReader implements PointReader {
     this.decoder = new Decoder(() => svc.storage.resolver, {
       stateMeasurement: config.state_measurement,
       maxFields: config.max_fields,
+      maxNameBytes: config.max_name_bytes,
+      maxStringBytes: config.max_string_bytes,
       missing: ({ group, node }) => missing(group, node),
     })
   }

@@ -4,7 +4,8 @@
  * Invariants
  * - A message is given the definitions that held when it came: it may be read later, after the next birth has come, and more than once.
  * - Definitions are used as long as no birth can have been missed. After the source was away, the next message of an edge node has to have the number that
- *   follows; otherwise they are forgotten, and births are asked for. A value without a name is never stored under a guess.
+ *   follows; otherwise they are forgotten, and births are asked for. A value without a name is never stored under a guess. So it is after a birth that may
+ *   have come before.
  * - What is known is bounded by metrics, devices and edge nodes, each of which counts one; those not heard of for longest are forgotten.
  */
 import { RecentMap } from 'svcdb/lib/cache'
@@ -102,11 +103,14 @@ export class Sessions {
   private *enter(session: Session, body: Uint8Array, redelivered: boolean): Work<void> {
     const key = `${session.group}/${session.node}`
     const { type } = session
+    // With an empty payload a message that the broker keeps is deleted (MQTT 3.1.1, 3.3.1.3): no birth, and no death.
+    if (body.length === 0)
+      throw new SvcError('BAD_REQUEST', 'cannot read a message of Sparkplug B: it is empty, as one by which a message that the broker keeps is deleted')
     const birth = type === 'NBIRTH' || type === 'DBIRTH' || type === 'NDEATH' ? yield* this.births.birth(body) : undefined
     const node = this.nodes.get(key)
     switch (type) {
       case 'NBIRTH':
-        return this.nodeBirth(session, key, birth as Birth)
+        return this.nodeBirth(session, key, node, birth as Birth, redelivered)
       case 'DBIRTH':
         return this.deviceBirth(session, key, node, birth as Birth, redelivered)
       case 'NDEATH':
@@ -118,12 +122,13 @@ export class Sessions {
     }
   }
 
-  private nodeBirth(session: Session, key: string, birth: Birth): void {
+  private nodeBirth(session: Session, key: string, known: EdgeNode | undefined, birth: Birth, redelivered: boolean): void {
     const { definitions, bdSeq, seq } = birth
     session.time = birth.time
     session.definitions = definitions
     session.bdSeq = bdSeq
-    this.keep(session, key, { bdSeq, seq, heard: this.interruptions, own: definitions, devices: new Map(), weight: 1 + definitions.weight })
+    if (redelivered && isNoNewer(definitions, known?.own)) return
+    this.keep(session, key, { bdSeq, seq, heard: this.heardBy(redelivered), own: definitions, devices: new Map(), weight: 1 + definitions.weight })
   }
 
   private deviceBirth(session: Session, key: string, known: EdgeNode | undefined, birth: Birth, redelivered: boolean): void {
@@ -131,10 +136,15 @@ export class Sessions {
     const device = session.device as string
     session.time = birth.time
     session.definitions = definitions
+    // If it were the last one of a device of this session, it would be known or come next.
+    if (redelivered && known !== undefined && (isNoNewer(definitions, known.devices.get(device)) || !isNext(known, seq))) {
+      session.bdSeq = known.bdSeq
+      return
+    }
     const node = this.followed(session, key, known, birth, redelivered) ?? {
       bdSeq: undefined,
       seq,
-      heard: this.interruptions,
+      heard: this.heardBy(redelivered),
       own: undefined,
       devices: new Map<string, Definitions>(),
       weight: 1,
@@ -179,6 +189,8 @@ export class Sessions {
     // One that comes again may be of the time before the birth.
     const before = redelivered && (head.time === undefined || definitions?.time === undefined || head.time < definitions.time)
     session.definitions = before ? undefined : definitions
+    // Also where each metric has its name: that the edge node is there is said by births only.
+    if (session.definitions === undefined) this.options.missing(session.group, session.node)
   }
 
   /** The edge node, if nothing can have been missed that changes what its messages mean. */
@@ -199,6 +211,11 @@ export class Sessions {
     return undefined
   }
 
+  /** A birth that may be an old one, such as one that the broker has kept, has to be followed by the number that comes next. */
+  private heardBy(redelivered: boolean): number {
+    return redelivered ? this.interruptions - 1 : this.interruptions
+  }
+
   private keep(session: Session, key: string, node: EdgeNode): void {
     this.nodes.set(key, node)
     if (this.nodes.get(key) !== undefined) return
@@ -208,3 +225,8 @@ export class Sessions {
     )
   }
 }
+
+/** Whether a birth that comes again says nothing beyond what is known. */
+const isNoNewer = ({ time }: Definitions, known: Definitions | undefined): boolean => time !== undefined && known?.time !== undefined && time <= known.time
+
+const isNext = ({ seq: last }: EdgeNode, seq: number | undefined): boolean => last !== undefined && seq === (last + 1) % SEQUENCE

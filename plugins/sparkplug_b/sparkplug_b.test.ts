@@ -271,6 +271,22 @@ t.test('a device of more metrics than a measurement may have fields keeps those 
   })
 })
 
+t.test('a name or a text that is too long is refused by name, and the rest of the message is stored', async (t) => {
+  const { take } = host()
+  const birth = (metrics: SentMetric[]) => take('spBv1.0/g/DBIRTH/n/d', { timestamp: NOW, metrics: [metric('good', 'Int32', 1), ...metrics] })
+  for (const name of ['n'.repeat(257), 'é'.repeat(129)]) {
+    const { points, error } = birth([metric(name, 'Int32', 2)])
+    t.same(points[0].fields, { good: 1n })
+    t.match(error, { code: 'PARTIAL_WRITE', message: /takes 25[78] bytes of UTF-8: sparkplug_b\.max_name_bytes is 256/ })
+  }
+  const { points, error } = birth([metric('text', 'String', 'x'.repeat(65_537))])
+  t.same(points[0].fields, { good: 1n })
+  t.match(error, { message: /the text of "text" takes 65537 bytes of UTF-8: sparkplug_b\.max_string_bytes is 65536/ })
+  const longest = { ['é'.repeat(128)]: 'x'.repeat(65_536) }
+  const [[name, text]] = Object.entries(longest)
+  t.match(birth([metric(name, 'String', text)]), { points: [{ fields: longest }], error: undefined })
+})
+
 t.test('missed births are asked for, and a value is never stored under a guess', async (t) => {
   const made = host()
   const { take, asked, sessions } = made

@@ -60,7 +60,13 @@ export function host(maxMetrics = 10_000): Host {
     asked,
     gaps: 0,
     sessions: new Sessions({ maxMetrics, missing: (group, node) => void asked.push(`${group}/${node}`), gap: () => void made.gaps++ }),
-    decoder: new Decoder(() => resolver, { stateMeasurement: 'state', maxFields: 1024, missing: ({ group, node }) => void asked.push(`${group}/${node}`) }),
+    decoder: new Decoder(() => resolver, {
+      stateMeasurement: 'state',
+      maxFields: 1024,
+      maxNameBytes: 256,
+      maxStringBytes: 65_536,
+      missing: ({ group, node }) => void asked.push(`${group}/${node}`),
+    }),
     take(topic, payload, { redelivered = false, tags = [], measurement } = {}) {
       const body = payload instanceof Uint8Array ? payload : encode(payload)
       const session = atOnce(made.sessions.arrived(topic, body, redelivered))

@@ -119,3 +119,22 @@ t.test('a shared subscription is refused', async (t) => {
     message: /messages of format "sparkplug_b" have to come all to one reader/,
   })
 })
+
+t.test('a birth of an earlier session that the broker has kept names no values', async (t) => {
+  const mqtt = await broker(t)
+  const client = await mqtt.client()
+  const birth = { timestamp: Date.now(), seq: 0, metrics: [{ name: 'old', alias: 1, type: 'Double', value: 1 }] }
+  await client.publishAsync('spBv1.0/plant/NBIRTH/edge', Buffer.from(encode(birth)), { retain: true })
+  const node = await start(t, { port: mqtt.port })
+  await eventually(async () => (await rowsOf(node)).length === 2)
+  const asked = new Promise((resolve) => client.on('message', resolve))
+  await client.subscribeAsync('spBv1.0/plant/NCMD/edge')
+  await client.publishAsync(
+    'spBv1.0/plant/NDATA/edge',
+    Buffer.from(encode({ timestamp: Date.now(), seq: 50, metrics: [{ alias: 1, type: 'Double', value: 2 }] })),
+  )
+  t.equal(await asked, 'spBv1.0/plant/NCMD/edge')
+  const letter = async (): Promise<string> => readFile(join(node.dataDir, 'dead-letters', 'mqtt-default.jsonl'), 'utf8').catch(() => '')
+  await eventually(async () => /no birth has said what alias 1 is/.test(await letter()))
+  t.equal((await rowsOf(node)).length, 2)
+})
