@@ -18,6 +18,7 @@ import {
   type RawBroker,
   type Request,
   rawBroker,
+  reply,
   TOPIC,
   text,
 } from './testing-raw-broker.ts'
@@ -108,6 +109,31 @@ t.test('a topic that is made anew while the server runs is read from its begin, 
   anew = true
   await eventually(() => broker.committed === 1n)
   t.equal((await rowsOf(node)).length, 1)
+})
+
+t.test('a commit that is answered when the topic was made anew meanwhile is of the former one', { timeout: 60_000 }, async (t) => {
+  const OUT_OF_RANGE = 1
+  let held: Request | undefined
+  const broker = await rawBroker(t, (request, { end }) => {
+    if (request.api === API.commit && end === 7n) {
+      held = request
+      return null
+    }
+    return request.api === API.fetch && request.offset > end ? fetched(Buffer.alloc(0), -1n, OUT_OF_RANGE) : undefined
+  })
+  broker.committed = 6n
+  broker.batches.set(6n, batchOf('cpu,n=0 v=1', 6n))
+  broker.end = 7n
+  const node = await start(t, broker)
+  await eventually(() => held !== undefined)
+  broker.batches.clear()
+  broker.batches.set(0n, batchOf('cpu,n=1 v=1', 0n))
+  broker.end = 1n
+  await eventually(async () => (await rowsOf(node)).length === 2)
+  broker.committed = 7n
+  reply(held!, array(Buffer.concat([text(TOPIC), array(Buffer.concat([int32(0), int16(0)]))])))
+  await eventually(() => broker.committed === 1n)
+  t.equal((await rowsOf(node)).length, 2)
 })
 
 /** @param bad whether it is time for what is wrong. */

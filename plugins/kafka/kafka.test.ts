@@ -180,6 +180,7 @@ t.test('only what is settled is committed, in the membership that it is of', asy
   t.notOk(offsets.settled(1, at(90)), 'of a membership that is over')
   t.same(offsets.due(), [])
   offsets.begins(1, at(0))
+  t.same(offsets.due(), [])
   offsets.committed(1, [at(90)])
   t.ok(offsets.settled(2, at(70)))
   t.same(offsets.due(), [at(70)])

@@ -119,7 +119,8 @@ export class GroupOffsets {
     if (generation !== this.current) return
     for (const place of offsets) {
       const known = this.places.get(keyOf(place))
-      if (known !== undefined && place.offset > known.committed) known.committed = place.offset
+      // Above what is settled it is of a partition that was made anew since it was sent.
+      if (known !== undefined && place.offset > known.committed && place.offset <= known.offset) known.committed = place.offset
     }
   }
 

@@ -215,6 +215,9 @@ t.test('quotas bind each namespace by itself', async (t) => {
   t.equal(await metric(node, 'svc_namespace_quota_refusals_total{quota="series"}'), 2)
   t.equal(await metric(node, 'svc_namespace_quota_refusals_total{quota="measurements"}'), 4)
 
+  const used = async () => (await call(node, 'GET', `${PATH}/acme/usage`)).body.usage.storage_bytes
+  await call(node, 'PUT', `${PATH}/acme/quota`, { max_storage_bytes: await used() })
+  t.equal((await write(node, 'acme', `cpu,host=a v=3 ${at + 2n}`)).statusCode, 429, 'as many as it may have are enough')
   await call(node, 'PUT', `${PATH}/acme/quota`, { max_storage_bytes: 1 })
   const full = await write(node, 'acme', `cpu,host=a v=3 ${at + 2n}`)
   t.match([full.statusCode, full.json(), full.headers['retry-after']], [429, { code: 'RATE_LIMITED', error: /"acme".*max_storage_bytes of 1/ }, '60'])

@@ -306,3 +306,36 @@ t.test('nothing is queued for an endpoint of which a part is removed', async (t)
   t.same([...new Set(answers)], ['unrouted'])
   t.same(await outbox.endpoints(), [])
 })
+
+t.test('one transaction drops some hundred deliveries, however many are to make way', async (t) => {
+  const outbox = new Outbox(await memory(), { ...limits, queueSize: 2000, namespaceBytes: 1200 * ENTRY_BYTES, totalBytes: 1e7 }, Date.now)
+  const { key: endpoint } = await outbox.define({ owner: 'o', namespace: 'n', name: '1' }, 'https://example.com/')
+  await enqueue(
+    outbox,
+    Array.from({ length: 1200 }, (_, i) => ({ endpoint, message: `m${i}`, id: `e${i}`, body: '' })),
+  )
+  const dropped: number[] = []
+  const large = { endpoint, message: 'large', id: 'large', body: 'x'.repeat(1199 * ENTRY_BYTES) }
+  t.same(await outbox.enqueue([large], (part) => dropped.push(part.dropped.length)), ['queued'])
+  t.same(dropped, [500, 500, 200])
+  t.match(await outbox.endpoint(endpoint), { record: { waiting: 1, lost: 1200, bytes: 1200 * ENTRY_BYTES } })
+})
+
+t.test('an endpoint that is defined anew while it is removed in parts stays', async (t) => {
+  const ref = { owner: 'o', namespace: 'n', name: '1' }
+  const endpoint = keyOf(ref)
+  // Who removes the last part depends on their number.
+  for (const count of [600, 1100, 1600, 2100]) {
+    const outbox = new Outbox(await memory(), { ...limits, queueSize: 3000, namespaceBytes: 1e7, totalBytes: 1e7 }, Date.now)
+    await outbox.define(ref, 'https://example.com/')
+    await enqueue(
+      outbox,
+      Array.from({ length: count }, (_, i) => ({ endpoint, message: `m${i}`, id: `e${i}`, body: '' })),
+    )
+    const removing = outbox.remove(endpoint)
+    while ((await outbox.endpoint(endpoint))?.record.removed !== true) await new Promise((resolve) => setImmediate(resolve))
+    await outbox.define(ref, 'https://example.com/anew')
+    t.equal(await removing, true)
+    t.match(await outbox.endpoint(endpoint), { record: { url: 'https://example.com/anew', waiting: 0 } }, `${count}`)
+  }
+})

@@ -140,3 +140,25 @@ t.test('queries for newest rows within a statement find those of all rows', { ti
   }
   t.ok(tried > 0, `SVC_SEED=${first}`)
 })
+
+t.test('what only looks like a statement for newest rows is left to others, and answered right', { timeout: 60_000 }, async (t) => {
+  const harness = new LaneHarness(first)
+  t.teardown(() => harness.close())
+  await harness.change()
+  for (const statement of [
+    'SELECT DISTINCT ON (host, region) host, region, _time FROM cpu ORDER BY host, region, _time',
+    'SELECT DISTINCT ON (host, region) host, region, _time FROM cpu ORDER BY host, region, _time ASC, _time DESC',
+    'SELECT host, region, _time FROM cpu QUALIFY row_number() OVER (PARTITION BY host, region ORDER BY _time) = 1 ORDER BY host, region',
+    'SELECT host, region, _time FROM cpu QUALIFY row_number() OVER (PARTITION BY host, region ORDER BY _time DESC) = 2 ORDER BY host, region',
+    "SELECT host, region, max(_time) FROM cpu WHERE host <> 'a' GROUP BY host, region ORDER BY host, region",
+    "SELECT host, region, max(_time) FROM cpu WHERE host NOT LIKE 'a%' GROUP BY host, region ORDER BY host, region",
+    "SELECT host, region, max(_time) FROM cpu WHERE host > 'a' GROUP BY host, region ORDER BY host, region",
+    "SELECT host, region, max(_time) FROM cpu WHERE host = 'a' OR region = 'us' GROUP BY host, region ORDER BY host, region",
+    'SELECT host, region, max(_time) FROM cpu WHERE u_a > 50 OR n < 3 GROUP BY host, region ORDER BY host, region',
+    'SELECT host, region, max(_time) FROM cpu WHERE u_a > 50 GROUP BY host, region ORDER BY host, region',
+  ]) {
+    const { problem, outcome } = await harness.tryOne(() => pair(statement, 'cpu', true))
+    t.equal(problem, undefined, `SVC_SEED=${first}: ${statement}`)
+    t.equal(outcome, 'duckdb', statement)
+  }
+})

@@ -262,6 +262,17 @@ t.test('a series is not given back while a write to it is on its way', async (t)
   await engine.tidy()
   t.same(await rowsOf(engine, 'm'), want)
   t.same(await afterCrash(dir, (again) => rowsOf(again, 'm')), want)
+  // It is on its way no more, though another one is.
+  const last = log.hold()
+  const emptied = engine.delete({ namespace: '', measurement: 'm' })
+  await last
+  const other = writeFloat(engine, 'm', 'b', NOW + 2n, { v: 3 })
+  const lastHeld = log.step()
+  await emptied
+  await lastHeld
+  log.succeed()
+  await other
+  t.equal((await engine.usage('')).series, 1)
 })
 
 t.test('rows on their way to the log are in the share of their namespace, and those that the log refuses are in none', async (t) => {

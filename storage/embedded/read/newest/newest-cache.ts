@@ -80,8 +80,8 @@ export class NewestCache {
   }
 
   /**
-   * As `now`, with all of the series wanted known from the floor on. @returns undefined when that is not to be had: the sources have to be read then. It is
-   * as of the snapshot for the rest of the turn only.
+   * As `now`, with all of the series wanted known from the floor on. @returns undefined when that is not to be had: the sources have to be read then. When the
+   * caller goes on, another one may have brought it up to a later snapshot (`isAhead`); from there on it stays as it is for the rest of the turn.
    */
   async known(request: NewestRequest): Promise<NewestEntry | undefined> {
     const { context, snapshot, measurement, series, floor, signal } = request

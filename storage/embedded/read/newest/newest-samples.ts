@@ -33,7 +33,8 @@ export async function keptSamples(
   const before = newest.now(request)
   if (before !== undefined && laterThan(before, series, hi).length * 2 > series.length) return undefined
   const entry = await newest.known(request)
-  if (entry === undefined) return undefined
+  // Who has waited for the same look may have brought it up to a later snapshot by now.
+  if (entry === undefined || entry.isAhead(snapshot)) return undefined
   const later = laterThan(entry, series, hi)
   return later.length * 2 > series.length ? undefined : { rows: rowsOf(entry, series, field, lo, hi), later }
 }

@@ -183,6 +183,16 @@ t.test('who does not read his answer, or leaves in the midst of it, holds up nob
   }
 })
 
+t.test('what the first one frees of his answer, the others have as it was', async (t) => {
+  const { held, ask } = roomy
+  const open = held()
+  const bytes = MIB - 40_000
+  const [first, ...copies] = [ask({ bytes }), ask({ bytes }), ask({ bytes })].map(answer)
+  open()
+  t.equal((await first).bytes, bytes)
+  t.same(await Promise.all(copies), [await first, await first])
+})
+
 t.test('an answer that is too large to be kept is read by each on his own, whether the first one reads or not', async (t) => {
   const { held, ask } = roomy
   const run = await before()

@@ -1,6 +1,36 @@
-/** Results that were kept end with a write by the time of its oldest row, of which two halves of 32 bits are compared. */
+/** Results that were kept end with what touches the times that they have read, and before that is acknowledged. */
+import { moduleUrl } from 'svcdb/lib/modules'
 import { boot } from 'svcdb/testkit'
-import t from 'tap'
+import t, { type Test } from 'tap'
+import { testContext } from '../../../conformance/index.ts'
+import { EmbeddedEngine } from '../../engine.ts'
+import { closeAndRemove, NOW, NOW_MS, tempDir, writeFloat } from '../../testing/harness.ts'
+import type { Counted } from '../testing/counted-job.ts'
+
+const JOB = moduleUrl('../testing/counted-job.ts', import.meta.url)
+const HOUR = 3_600_000_000_000n
+
+/** An engine that counts the rows of a time that begins some hours ago. */
+async function counting(t: Test, config: Record<string, unknown> = {}) {
+  const clock = { ms: NOW_MS }
+  const dir = tempDir()
+  const engine = new EmbeddedEngine(testContext({ data_dir: dir, maintenance_interval_secs: 3600, warm_up_ms: 0, ...config }, () => clock.ms))
+  await engine.open()
+  t.teardown(() => closeAndRemove(engine, dir))
+  const count = async (cacheable = true): Promise<Counted> => {
+    const args = { namespace: '', measurement: 'cpu', start: String(NOW - 10n * HOUR) }
+    const job = engine.run<Counted>(JOB, args, { namespace: '', shared: cacheable, cacheable })
+    for await (const _ of job.output);
+    return job.result
+  }
+  /** Counts until the result is kept. */
+  const kept = async (rows: number): Promise<void> => {
+    for (let i = 0; i < 3; i++) t.equal((await count()).rows, rows)
+    const { before } = await count()
+    t.equal((await count()).before, before)
+  }
+  return { engine, clock, count, kept }
+}
 
 t.test('a write touches the time of its oldest row, whatever the lower half of that is', async (t) => {
   const node = await boot({ plugins: ['line_protocol', 'sql'], storage: 'embedded' })
@@ -46,4 +76,36 @@ t.test('a field and a label that come with later rows are columns of an answer a
   for (let i = 0; i < 3; i++) t.same(await columns(), ['_time', 'host', 'v', 'w'])
   await write('a,host=1,zone=1 v=3 1700000000')
   for (let i = 0; i < 3; i++) t.same(await columns(), ['_time', 'host', 'v', 'w', 'zone'])
+})
+
+for (const [what, config] of Object.entries({
+  'of all measurements': { retention_secs: 4 * 3600 },
+  'of one measurement': { retention: { cpu: 4 * 3600 } },
+}))
+  t.test(`a retention ${what} touches the times before its cutoff`, async (t) => {
+    const { engine, clock, count, kept } = await counting(t, config)
+    for (const hours of [3n, 2n, 1n]) await writeFloat(engine, 'cpu', 'a', NOW - hours * HOUR, { v: 1 }, { backfill: true })
+    clock.ms += 2.5 * 3_600_000
+    await writeFloat(engine, 'newer', 'a', BigInt(clock.ms) * 1_000_000n, { v: 1 })
+    await kept(3)
+    await engine.tidy()
+    const { rows } = await count(false)
+    t.ok(rows < 3)
+    t.equal((await count()).rows, rows)
+  })
+
+t.test('whoever asks in the moment that a change is acknowledged gets none of what was kept before it', async (t) => {
+  const { engine, count, kept } = await counting(t)
+  for (const host of ['a', 'b']) await writeFloat(engine, 'cpu', host, NOW, { v: 1 })
+  await kept(2)
+  const deleted = engine.delete({ namespace: '', measurement: 'cpu', matchers: [{ tag: 'host', op: '=', value: 'a' }] }).then(() => count())
+  t.equal((await deleted).rows, 1)
+  await kept(1)
+  const written = writeFloat(engine, 'cpu', 'b', NOW + 1n, { v: 1 }).then(() => count())
+  t.equal((await written).rows, 2)
+  await kept(2)
+  await t.rejects(
+    engine.drop('', 'cpu').then(() => count()),
+    { code: 'NOT_FOUND' },
+  )
 })

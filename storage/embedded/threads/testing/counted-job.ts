@@ -6,6 +6,8 @@ export interface CountedArgs {
   namespace: string
   measurement: string
   name?: string
+  /** Of rows before it, none counts. */
+  start?: string
   /** Of output before the counts. */
   bytes?: number
   end?: 'fail' | 'wait'
@@ -19,9 +21,9 @@ export interface Counted {
 const PART = 65_536
 let runs = 0
 
-const job: Job<CountedArgs, Counted> = async (reader, { namespace, measurement, bytes = 0, end }, io) => {
+const job: Job<CountedArgs, Counted> = async (reader, { namespace, measurement, start, bytes = 0, end }, io) => {
   const counted: Counted = { rows: 0, before: runs++ }
-  for await (const { times } of reader.scan({ namespace, measurement })) counted.rows += times.length
+  for await (const { times } of reader.scan({ namespace, measurement, ...(start === undefined ? {} : { start: BigInt(start) }) })) counted.rows += times.length
   for (let left = bytes; left > 0; left -= PART) await io.emit(new Uint8Array(Math.min(left, PART)).fill(counted.before))
   if (end === 'fail') throw new SvcError('BAD_REQUEST', `job ${counted.before} fails`)
   if (end === 'wait') await new Promise((_, reject) => io.signal.addEventListener('abort', () => reject(io.signal.reason)))
