@@ -24,6 +24,7 @@ const probe = definePlugin({
       {
         query: Type.String(),
         state: Type.Optional(Type.Enum(['up', 'down'])),
+        horizon: Type.Optional(Type.Integer({ description: 'Steps ahead' })),
         start: Type.Optional(Type.String({ pattern: '^[0-9]+$', description: 'Nanoseconds since the Unix epoch' })),
       },
       { additionalProperties: false },
@@ -57,6 +58,7 @@ t.test('every failure has the envelope', async (t) => {
     ['not the one', { url: '/choice?one=b' }, 400, 'BAD_REQUEST', /^querystring\.one must be "a"$/],
     ['none of an enum', shaped({ query: 'q', state: 'u' }), 422, 'INVALID_BODY', /^body\.state must be "up" or "down"$/],
     ['another form', shaped({ query: 'q', start: '2026-01-31' }), 422, 'INVALID_BODY', /^body\.start must match .*; Nanoseconds since the Unix epoch$/],
+    ['another type', shaped({ query: 'q', horizon: '24' }), 422, 'INVALID_BODY', /^body\.horizon must be integer; Steps ahead$/],
     ['missing member', shaped({}), 422, 'INVALID_BODY', /^body must have "query"$/],
     ['misnamed member', shaped({ sql: 'q' }), 422, 'INVALID_BODY', /^body must have "query"; "sql" is not a known member$/],
     ['wrong method', { method: 'PUT', url: '/json' }, 405, 'METHOD_NOT_ALLOWED', /cannot PUT "\/json": the path answers to POST/],

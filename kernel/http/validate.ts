@@ -35,8 +35,9 @@ function describe(part: string, problem: Problem, problems: readonly Problem[], 
     const misnamed = unknown === undefined ? '' : `; ${JSON.stringify(unknown.instancePath.slice(instancePath.length + 1))} is not a known member`
     return `${where} must have ${requiredProperties.map((name) => JSON.stringify(name)).join(' and ')}${misnamed}`
   }
-  const meaning = keyword === 'pattern' ? schemaAt(schema, (problem as Problem & { schemaPath: string }).schemaPath)?.description : undefined
-  return `${where} ${isUnknown(problem) ? 'is not a known member' : message}${meaning === undefined ? '' : `; ${meaning}`}`
+  if (isUnknown(problem)) return `${where} is not a known member`
+  const meaning = schemaAt(schema, (problem as Problem & { schemaPath: string }).schemaPath)?.description
+  return `${where} ${message}${meaning === undefined ? '' : `; ${meaning}`}`
 }
 
 /** TypeBox reports a member that is not in the schema as one whose schema is `false`. */
