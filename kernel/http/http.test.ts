@@ -20,6 +20,16 @@ const probe = definePlugin({
     }))
     const choice = Type.Object({ format: Type.Optional(Type.Union([Type.Literal('json'), Type.Literal('csv')])), one: Type.Optional(Type.Literal('a')) })
     svc.http.get('/choice', { schema: { querystring: choice } }, async () => ({}))
+    const shaped = Type.Object(
+      {
+        query: Type.String(),
+        state: Type.Optional(Type.Enum(['up', 'down'])),
+        horizon: Type.Optional(Type.Integer({ description: 'Steps ahead' })),
+        start: Type.Optional(Type.String({ pattern: '^[0-9]+$', description: 'Nanoseconds since the Unix epoch' })),
+      },
+      { additionalProperties: false },
+    )
+    svc.http.post('/shaped', { schema: { body: shaped } }, async () => ({}))
     svc.http.post('/raw', { config: { rawBody: true } }, async (request) => ({ text: request.body?.toString() ?? null }))
     svc.http.post('/encoded', { config: { rawBody: true, encodedBody: true } }, async (request) => ({ text: request.body.toString() }))
     svc.http.post('/raw-csv', { config: { rawBody: ['text/csv'] } }, async (request) => ({ length: request.body.length }))
@@ -36,6 +46,7 @@ const probe = definePlugin({
 })
 
 const json = { 'content-type': 'application/json' }
+const shaped = (body: object) => ({ method: 'POST' as const, url: '/shaped', payload: JSON.stringify(body), headers: json })
 
 t.test('every failure has the envelope', async (t) => {
   const node = await boot({ plugins: [probe], config: { server: { max_body_size: 1024 } } })
@@ -45,6 +56,11 @@ t.test('every failure has the envelope', async (t) => {
     ['unknown path with a body of any type', { method: 'POST', url: '/nope', payload: 'x', headers: { 'content-type': 'a/b' } }, 404, 'NOT_FOUND', /./],
     ['none of a choice', { url: '/choice?format=arrow' }, 400, 'BAD_REQUEST', /^querystring\.format must be "json" or "csv"$/],
     ['not the one', { url: '/choice?one=b' }, 400, 'BAD_REQUEST', /^querystring\.one must be "a"$/],
+    ['none of an enum', shaped({ query: 'q', state: 'u' }), 422, 'INVALID_BODY', /^body\.state must be "up" or "down"$/],
+    ['another form', shaped({ query: 'q', start: '2026-01-31' }), 422, 'INVALID_BODY', /^body\.start must match .*; Nanoseconds since the Unix epoch$/],
+    ['another type', shaped({ query: 'q', horizon: '24' }), 422, 'INVALID_BODY', /^body\.horizon must be integer; Steps ahead$/],
+    ['missing member', shaped({}), 422, 'INVALID_BODY', /^body must have "query"$/],
+    ['misnamed member', shaped({ sql: 'q' }), 422, 'INVALID_BODY', /^body must have "query"; "sql" is not a known member$/],
     ['wrong method', { method: 'PUT', url: '/json' }, 405, 'METHOD_NOT_ALLOWED', /cannot PUT "\/json": the path answers to POST/],
     ['wrong method of a path with a parameter', { method: 'DELETE', url: '/query/x' }, 405, 'METHOD_NOT_ALLOWED', /GET, HEAD/],
     ['no content type', { method: 'POST', url: '/json' }, 415, 'UNSUPPORTED_MEDIA_TYPE', /application\/json/],

@@ -16,17 +16,44 @@ export function validatorCompiler({ schema, httpPart }: { schema: unknown; httpP
     const name = first.instancePath.slice(1)
     if (httpPart === 'querystring' && Array.isArray((data as Record<string, unknown>)[name]))
       return { error: new Error(`cannot use parameter "${name}": it is there more than once; send it once`) }
-    return { error: new Error(describe(httpPart ?? 'request', first, problems)) }
+    return { error: new Error(describe(httpPart ?? 'request', first, problems, schema as Described)) }
   }
 }
 
-function describe(part: string, { instancePath, keyword, message }: Problem, problems: readonly Problem[]): string {
+type Described = { description?: string } & { [keyword: string]: Described }
+
+/** @param schema of the whole part. */
+function describe(part: string, problem: Problem, problems: readonly Problem[], schema: Described): string {
+  const { instancePath, keyword, message } = problem
   const where = `${part}${instancePath.replace(/\/(\d+)(?=\/|$)/g, '[$1]').replaceAll('/', '.')}`
   // Of a choice there is a problem for each value that may be.
-  const choice = problems.flatMap((problem) => (problem.instancePath === instancePath && problem.keyword === 'const' ? [shown(problem)] : []))
+  const choice = problems.flatMap((at) => (at.instancePath === instancePath ? choicesOf(at) : []))
   if (choice.length > 0) return `${where} must be ${choice.join(' or ')}`
-  // TypeBox reports a member that is not in the schema as one whose schema is `false`.
-  return `${where} ${keyword === 'boolean' ? 'is not a known member' : message}`
+  if (keyword === 'required') {
+    const { requiredProperties } = problem.params as { requiredProperties: string[] }
+    const unknown = problems.find((at) => isUnknown(at) && parentOf(at.instancePath) === instancePath)
+    const misnamed = unknown === undefined ? '' : `; ${JSON.stringify(unknown.instancePath.slice(instancePath.length + 1))} is not a known member`
+    return `${where} must have ${requiredProperties.map((name) => JSON.stringify(name)).join(' and ')}${misnamed}`
+  }
+  if (isUnknown(problem)) return `${where} is not a known member`
+  const meaning = schemaAt(schema, (problem as Problem & { schemaPath: string }).schemaPath)?.description
+  return `${where} ${message}${meaning === undefined ? '' : `; ${meaning}`}`
 }
 
-const shown = ({ params }: Problem): string => JSON.stringify((params as { allowedValue: unknown }).allowedValue)
+/** TypeBox reports a member that is not in the schema as one whose schema is `false`. */
+const isUnknown = ({ keyword }: Problem): boolean => keyword === 'boolean'
+
+const parentOf = (pointer: string): string => pointer.slice(0, pointer.lastIndexOf('/'))
+
+/** @param pointer JSON pointer with "#" before it. */
+const schemaAt = (schema: Described, pointer: string): Described | undefined =>
+  pointer
+    .split('/')
+    .slice(1)
+    .reduce<Described | undefined>((at, name) => at?.[name], schema)
+
+function choicesOf({ keyword, params }: Problem): string[] {
+  if (keyword === 'const') return [JSON.stringify((params as { allowedValue: unknown }).allowedValue)]
+  if (keyword === 'enum') return (params as { allowedValues: unknown[] }).allowedValues.map((value) => JSON.stringify(value))
+  return []
+}

@@ -231,7 +231,7 @@ t.test('svc plane begins runs on a node, shows their records and checks their ch
   t.match(begun, { code: 0, err: '' })
   const { run, output } = JSON.parse(begun.out)
   t.equal(output, 2)
-  t.match(await svc('plane', 'run', 'minus', '--url', node.url), { code: 4, err: /nothing here has the capability/ })
+  t.match(await svc('plane', 'run', 'minus', '--url', node.url), { code: 4, err: /nothing here has the capability "minus"; name the file of an agent / })
   t.match(await svc('plane', 'run', 'plus', '--input', '{', '--url', node.url), { code: 2 })
   // A negative answer would say that something needs a person, or that there is no such run.
   for (const verb of [['attention'], ['waiting'], ['cancel', run, '--reason', 'x']])

@@ -108,7 +108,8 @@ async function begin(call: CommandCall, capability: string): Promise<number> {
 
 async function reading({ config, flags }: CommandCall, read: (state: StateReader) => Promise<number>): Promise<number> {
   const open = await (await config()).openState()
-  if (open === undefined) throw new Error('cannot read journals: the config names no store that is kept on this machine')
+  if (open === undefined)
+    throw new Error('cannot read journals: the config names no store that is kept on this machine; name the file of one that does with --config')
   try {
     return await read(tenantReader(open.state, flags.tenant ?? DEFAULT_TENANT))
   } finally {

@@ -45,6 +45,8 @@ t.test('remote_url', async (t) => {
   const secrets = { access_key_id: new Secret('own'), secret_access_key: new Secret('s') }
   t.match(parse('s3://cold', secrets), { accessKeyId: 'own', secretAccessKey: 's', sessionToken: undefined }, 'a token of other credentials is none of these')
   for (const bad of ['gs://cold', 'file://host/x', 's3://', 's3://a b']) t.throws(() => parse(bad), { code: 'CONFIG_ERROR', message: /remote_url/ }, bad)
+  for (const bad of ['/etc/svc/s3:/cold/a', 's3:cold', 'S3:/cold'])
+    t.throws(() => parse(bad), { code: 'CONFIG_ERROR', message: /no "\/\/" behind its scheme; give a path, file:/ }, bad)
   t.throws(() => parse('s3://cold', { endpoint: 'minio:9000' }), { code: 'CONFIG_ERROR', message: /endpoint/ })
   for (const [url, endpoint] of [
     ['s3://cold', 'http://user:hunter22@minio:9000'],

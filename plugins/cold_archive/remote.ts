@@ -19,6 +19,8 @@ export interface Bucket {
 }
 
 const SCHEME = /^([a-z][a-z0-9+.-]*):\/\//i
+/** Taken for a relative path, to which the config's folder is added. */
+const MISTYPED_SCHEME = /(?:^|\/)(?:s3|file):/i
 const DEFAULT_REGION = 'us-east-1'
 
 /** @param env environment variables. @returns undefined when nothing is configured. @throws CONFIG_ERROR */
@@ -26,6 +28,8 @@ export function parseRemote(config: ColdArchiveConfig, env: Readonly<Record<stri
   const { remote_url: url } = config
   if (url === '') return undefined
   const scheme = SCHEME.exec(url)?.[1].toLowerCase()
+  if (scheme === undefined && MISTYPED_SCHEME.test(url))
+    throw refused('remote_url', url, 'there is no "//" behind its scheme; give a path, file:///path or s3://bucket/prefix')
   if (scheme === undefined) return { kind: 'folder', path: url }
   if (scheme === 'file') return { kind: 'folder', path: folderOf(url) }
   if (scheme === 's3') return { kind: 'bucket', ...bucketOf(url, config, env) }

@@ -140,7 +140,7 @@ t.test('the first fault refuses the whole batch and names its place', async (t) 
     [`[${good},]`, 'INVALID_POINT', /points\[1\]: expected an object, found "\]"/],
     [`[${good}`, 'BAD_REQUEST', /found the end of the body/],
     [`[${good}] x`, 'BAD_REQUEST', /expected the end of the body, found "x"/],
-    [good, 'BAD_REQUEST', /^cannot read body: expected "\[", found "\{"/],
+    [good, 'BAD_REQUEST', /^cannot read body: expected "\[", found "\{" at byte 0; points are written as an array, \[\{\.\.\.\}\]$/],
     ['', 'BAD_REQUEST', /found the end of the body/],
   ]
   for (const [body, code, message] of cases) {

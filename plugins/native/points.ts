@@ -109,6 +109,7 @@ export class PointsParser {
         this.outcome.points = 1
         return this.outcome
       }
+      if (reader.peek() !== OPEN_ARRAY) throw new JsonError(`${reader.unexpected('"["').message}; points are written as an array, [{...}]`, reader.at)
       reader.expect(OPEN_ARRAY)
       let count = 0
       for (; reader.more(CLOSE_ARRAY, count === 0); count++) {

@@ -202,7 +202,10 @@ export class Driver {
     checkChain(request, plan)
     for (const node of plan.nodes) {
       const skill = this.tools.skills.get(node.capability)
-      if (skill === undefined) throw refuse(`nothing here has the capability ${JSON.stringify(node.capability)}; see svc plugins for what is loaded`)
+      if (skill === undefined) {
+        const hint = 'name the file of an agent that has it in agent_plane.agents, or select the plugin that brings it'
+        throw refuse(`nothing here has the capability ${JSON.stringify(node.capability)}; ${hint}`)
+      }
       if (node.args !== undefined) continue
       try {
         checked(skill.input, input)
