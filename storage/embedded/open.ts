@@ -94,7 +94,10 @@ async function build(opening: Opening, { gate, holds }: Pick<OpenOptions, 'gate'
   const { wal, scrubber, pressure, changes, resolver, batches, admission, results, rotation, writes } = writing
   const { releases, drops, deletes, pool, warmUp } = threads
   const { writer, retired, manifest, seeded, maintenance, archive } = upkeep
-  engineGauges(context.metrics, { policy, wal, memtables, schema, index, segments, retired, readers, pressure, catalog, pool, results, scrubber, temp: dirs.temp })
+  engineGauges(context.metrics, {
+    ...{ policy, wal, memtables, schema, index, segments, retired, readers, pressure, catalog, pool, results, scrubber },
+    temp: dirs.temp,
+  })
   memoryGauge(context.metrics, { memtables, slabs, index, pool }, base)
   const flush = async (): Promise<void> => {
     const newest = memtables.active.id
