@@ -61,6 +61,8 @@ t.test('every failure has the envelope', async (t) => {
     ['another type', shaped({ query: 'q', horizon: '24' }), 422, 'INVALID_BODY', /^body\.horizon must be integer; Steps ahead$/],
     ['missing member', shaped({}), 422, 'INVALID_BODY', /^body must have "query"$/],
     ['misnamed member', shaped({ sql: 'q' }), 422, 'INVALID_BODY', /^body must have "query"; "sql" is not a known member$/],
+    ['misnamed, with a slash', shaped({ 'a/~b': 'q' }), 422, 'INVALID_BODY', /; "a\/~b" is not a known member$/],
+    ['misnamed, and long', shaped({ ['x'.repeat(500)]: 'q' }), 422, 'INVALID_BODY', /; "x{100}\.\.\." is not a known member$/],
     ['wrong method', { method: 'PUT', url: '/json' }, 405, 'METHOD_NOT_ALLOWED', /cannot PUT "\/json": the path answers to POST/],
     ['wrong method of a path with a parameter', { method: 'DELETE', url: '/query/x' }, 405, 'METHOD_NOT_ALLOWED', /GET, HEAD/],
     ['no content type', { method: 'POST', url: '/json' }, 415, 'UNSUPPORTED_MEDIA_TYPE', /application\/json/],

@@ -32,7 +32,7 @@ function describe(part: string, problem: Problem, problems: readonly Problem[], 
   if (keyword === 'required') {
     const { requiredProperties } = problem.params as { requiredProperties: string[] }
     const unknown = problems.find((at) => isUnknown(at) && parentOf(at.instancePath) === instancePath)
-    const misnamed = unknown === undefined ? '' : `; ${JSON.stringify(unknown.instancePath.slice(instancePath.length + 1))} is not a known member`
+    const misnamed = unknown === undefined ? '' : `; ${JSON.stringify(nameOf(unknown.instancePath.slice(instancePath.length + 1)))} is not a known member`
     return `${where} must have ${requiredProperties.map((name) => JSON.stringify(name)).join(' and ')}${misnamed}`
   }
   if (isUnknown(problem)) return `${where} is not a known member`
@@ -42,6 +42,15 @@ function describe(part: string, problem: Problem, problems: readonly Problem[], 
 
 /** TypeBox reports a member that is not in the schema as one whose schema is `false`. */
 const isUnknown = ({ keyword }: Problem): boolean => keyword === 'boolean'
+
+/** Characters of a name that are shown. */
+const MAX_SHOWN = 100
+
+/** @param token of a JSON pointer. */
+function nameOf(token: string): string {
+  const name = token.replaceAll('~1', '/').replaceAll('~0', '~')
+  return name.length > MAX_SHOWN ? `${name.slice(0, MAX_SHOWN)}...` : name
+}
 
 const parentOf = (pointer: string): string => pointer.slice(0, pointer.lastIndexOf('/'))
 
