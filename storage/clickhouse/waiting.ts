@@ -1,8 +1,6 @@
 /** Bytes of rows that wait for ClickHouse, or are on their way, by namespace. */
 import { SvcError } from 'svcdb/lib/errors'
-
-/** Alone a namespace has three quarters of the bytes; where several have taken what they may, as much is left as a third of what each has. */
-const OF_FREE = 3
+import { leavesTooLittle } from '../common/fair-share.ts'
 
 export class WaitingBytes {
   private readonly max: number
@@ -22,7 +20,7 @@ export class WaitingBytes {
     const limit = `clickhouse.max_waiting_bytes is ${this.max}`
     if (this.sum >= this.max) throw new SvcError('BACKPRESSURE', `cannot write: ${this.sum} bytes wait for ClickHouse, ${limit}; send again later`)
     const own = this.taken.get(namespace) ?? 0
-    if (namespace !== '' && own > OF_FREE * (this.max - this.sum))
+    if (leavesTooLittle(namespace, own, this.max - this.sum))
       throw new SvcError(
         'BACKPRESSURE',
         `cannot write: rows of namespace "${namespace}" are ${own} of ${this.sum} bytes that wait for ClickHouse, ${limit}, and the rest is left to others; send again later`,

@@ -4,15 +4,13 @@
  * - the memtables, with the records that wait for the log, are at their limit: STORAGE_FULL when flushing fails for want of space, else BACKPRESSURE;
  * - merging is behind: STORAGE_FULL or BACKPRESSURE likewise. Segments that cannot be merged for another reason do not count: refusing writes would
  *   not repair them.
- * A namespace is refused before the others: rows of one take at most `OF_FREE` times the memory that is left, and where segments of its tables wait for a merge
+ * A namespace is refused before the others: rows of one take at most three times the memory that is left, and where segments of its tables wait for a merge
  * only its own writes do.
  */
 import { classify, SvcError } from 'svcdb/lib/errors'
+import { leavesTooLittle } from '../../common/fair-share.ts'
 import { backlog, type CompactionLimits } from '../compaction/plan.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
-
-/** Alone a namespace has three quarters of the memory; where several have taken what they may, as much is left as a third of what each has. */
-const OF_FREE = 3
 
 export interface MemoryUse {
   /** Bytes of the memtables and of what is on its way there. */
@@ -93,7 +91,7 @@ export class Pressure {
     if (fault !== undefined) return fault
     const free = maxMemtableMemory - memory - held
     if (free <= 0) return this.tooMuch(`${memory + held} bytes of rows are in memory`, reasonOf(memory, held))
-    if (namespace !== '' && own > OF_FREE * free)
+    if (leavesTooLittle(namespace, own, free))
       return this.tooMuch(
         `rows of namespace "${namespace}" take ${own} of ${memory + held} bytes in memory, and the rest is left to others`,
         reasonOf(memory, held),
