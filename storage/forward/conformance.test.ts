@@ -83,6 +83,10 @@ conformance('forward', both, {
     ['the cardinality budget counts live series; refused rows give theirs back', UPSTREAM],
     ['the tag keys of a measurement are bounded: a row whose series would bring one more is refused', UPSTREAM],
     ['a row that is refused brings no tag key', UPSTREAM],
+    [
+      'fields of all measurements together are bounded: rows that bring another are refused, in order of arrival, and those of known fields are stored',
+      UPSTREAM,
+    ],
     ['the window, the types and the cardinality stand after a restart', UPSTREAM],
     ['a delete of all series leaves the measurement and its types', UPSTREAM],
     ['a series deleted without a range is released: its budget is free, its number is not used again', UPSTREAM],
