@@ -230,8 +230,8 @@ class Admission {
   private requireFields(draft: Draft, fresh: readonly Column[]): void {
     const { catalog, gate } = this.judge
     const { namespace } = this.batch
-    const left = gate.fieldsLeft(namespace, catalog.fieldsOf(namespace) + this.created, catalog.fields + this.created)
-    if (fresh.length > left) throw gate.noFieldLeft(draft, fresh[0].name, catalog.fields + this.created)
+    const [own, all] = [catalog.fieldsOf(namespace) + this.created, catalog.fields + this.created]
+    if (fresh.length > gate.fieldsLeft(namespace, own, all)) throw gate.noFieldLeft(draft, fresh[0].name, own, all)
     this.created += fresh.length
   }
 

@@ -33,8 +33,8 @@ export function declarationEvents(
   if (known !== undefined) return []
   const limit = limits.maxFieldsPerMeasurement
   if ((life?.fields.size ?? 0) >= limit) throw new SvcError('INVALID_POINT', `${cannot}: max_fields_per_measurement of ${limit} is reached`)
-  if (gate.fieldsLeft(namespace, catalog.fieldsOf(namespace), catalog.fields) < 1)
-    throw gate.noFieldLeft({ namespace, name: measurement }, field.name, catalog.fields)
+  const own = catalog.fieldsOf(namespace)
+  if (gate.fieldsLeft(namespace, own, catalog.fields) < 1) throw gate.noFieldLeft({ namespace, name: measurement }, field.name, own, catalog.fields)
   return fieldEvents(namespace, measurement, life, [field])
 }
 

@@ -49,11 +49,11 @@ export const admissionKeys = {
   }),
   max_fields_per_measurement: Type.Integer({ default: 1024, minimum: 1, maximum: 65_536, description: 'Fields of one measurement' }),
   max_fields: Type.Integer({
-    default: 1_000_000,
+    default: 500_000,
     minimum: 1,
     maximum: 1_000_000_000,
     description:
-      'Fields of all measurements together, each of which takes about a kilobyte of memory; a point that would bring one more is refused. With plugin namespaces and multi_tenancy one namespace has at most three quarters',
+      'Fields of all measurements together, each of which takes one to two kilobytes of memory; a point that would bring one more is refused. With plugin namespaces and multi_tenancy one namespace has at most three quarters',
   }),
   max_fields_per_write: Type.Integer({
     default: 131_072,

@@ -39,19 +39,25 @@ export class NamespaceGate {
 
   /** How many fields a namespace may have besides those there are. @param own how many it has, of all. */
   fieldsLeft(namespace: string, own: number, all: number): number {
-    const left = this.maxFields - all
-    return Math.max(0, this.guard === undefined || namespace === '' ? left : Math.min(left, shareOf(this.maxFields) - own))
+    return Math.max(0, Math.min(this.maxFields - all, this.fieldShare(namespace) - own))
   }
 
   /** What is said of a field that finds none left. */
-  noFieldLeft({ namespace, name }: { namespace: string; name: string }, field: string, all: number): SvcError {
+  noFieldLeft({ namespace, name }: { namespace: string; name: string }, field: string, own: number, all: number): SvcError {
+    const cannot = `cannot add field "${field}" to measurement "${name}"`
     const limit = `[database] max_fields = ${this.maxFields}`
+    const share = this.fieldShare(namespace)
     return new SvcError(
       'CARDINALITY_EXCEEDED',
-      all >= this.maxFields
-        ? `cannot add field "${field}" to measurement "${name}": there are as many fields as ${limit} allows; drop measurements that are not needed, or raise it`
-        : `cannot add field "${field}" to measurement "${name}": namespace "${namespace}" has at most three quarters, ${shareOf(this.maxFields)}, of ${limit}; drop measurements that are not needed, or have it raised`,
+      share - own < this.maxFields - all
+        ? `${cannot}: namespace "${namespace}" has ${own} fields, and one namespace at most three quarters, ${share}, of ${limit}; drop measurements that are not needed, or have it raised`
+        : `${cannot}: all measurements together have ${all} fields of at most ${limit}; drop some that are not needed, or raise it`,
     )
+  }
+
+  /** Without multi_tenancy there is one namespace, which has no name. */
+  private fieldShare(namespace: string): number {
+    return this.guard === undefined || namespace === '' ? Number.POSITIVE_INFINITY : shareOf(this.maxFields)
   }
 
   private noShare(namespace: string): SvcError {

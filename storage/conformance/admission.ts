@@ -165,7 +165,7 @@ export const admissionRules: Rule[] = [
       })
       const refusal = {
         code: 'CARDINALITY_EXCEEDED',
-        message: /^cannot add field "(v|a|e)" to measurement "(m2|next)": there are as many fields as \[database\] max_fields = 12 allows/,
+        message: /^cannot add field "(v|a|e)" to measurement "(m2|next)": all measurements together have 12 fields of at most \[database\] max_fields = 12;/,
       }
       t.match(await write(engine, [point(NOW + 2n, { a: f64(1), e: f64(1) }, {}, 'm2'), point(NOW + 3n, { b: f64(7) }, {}, 'm2')]), {
         written: 1,

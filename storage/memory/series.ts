@@ -134,7 +134,7 @@ export class SeriesTable implements SeriesResolver {
   }
 
   refusal(measurement: Measurement, field: string): SvcError {
-    return this.gate.noFieldLeft(measurement, field, this.allFields)
+    return this.gate.noFieldLeft(measurement, field, this.fieldsOf(measurement.namespace), this.allFields)
   }
 
   private fieldsOf(namespace: string): number {

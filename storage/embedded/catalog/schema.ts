@@ -235,7 +235,7 @@ export class Schema {
 
   /** Why there is no room for a field. */
   noFieldLeft(measurement: Measurement, field: string): SvcError {
-    return this.gate.noFieldLeft(measurement, field, this.fields)
+    return this.gate.noFieldLeft(measurement, field, this.fieldCounts.get(measurement.namespace) ?? 0, this.fields)
   }
 
   /** The definitions of a record that is durable now: from here on others than writes see them. Call in the order of the log. */
