@@ -55,9 +55,9 @@ export class NamespaceGate {
     )
   }
 
-  /** Without multi_tenancy there is one namespace, which has no name. */
+  /** As with series: of a namespace that has bounds. Without multi_tenancy there is one, which has no name. */
   private fieldShare(namespace: string): number {
-    return this.guard === undefined || namespace === '' ? Number.POSITIVE_INFINITY : shareOf(this.maxFields)
+    return this.guard?.bounds(namespace) === undefined || namespace === '' ? Number.POSITIVE_INFINITY : shareOf(this.maxFields)
   }
 
   private noShare(namespace: string): SvcError {
