@@ -83,8 +83,7 @@ export async function lane(
     return { columns: opened.columns, parameters: [], [Symbol.asyncIterator]: () => rowsOf(opened, signal, () => inDuckDb(times, firstRows)) }
   }
   if (order === undefined) return run(EVER)
-  const fields = state.measurement(request.namespace, order.measurement)?.fields.length ?? 0
-  return inSlices(order, slicesOf(context, snapshot, request.namespace, order), run, sortedRows(fields, context.duck.memoryLimit))
+  return inSlices(order, slicesOf(context, snapshot, request.namespace, order), run, sortedRows(order.columns, context.duck.memoryLimit))
 }
 
 function slicesOf(context: RelationContext, snapshot: Snapshot, namespace: string, order: TimeOrder): (newestFirst: boolean) => Interval[] {
@@ -94,7 +93,7 @@ function slicesOf(context: RelationContext, snapshot: Snapshot, namespace: strin
   const sources = wanted?.length === 0 ? [] : sourcesOf(state, snapshot, measurement, order.time, wanted)
   const share = wanted === undefined ? 1 : wanted.length / state.series.of(measurement.id).length
   const { rows, bucket } = order.kind === 'rows' ? { rows: order.offset + order.limit, bucket: order.bucket } : { rows: 1 }
-  const firstRows = firstSliceRows ?? firstRowsOf(measurement.fields.length)
+  const firstRows = firstSliceRows ?? firstRowsOf(order.columns)
   return (newestFirst) => timeSlices(sources, order.time, { rows, share, newestFirst, bucket, firstRows })
 }
 

@@ -13,8 +13,8 @@ const FIRST_ROWS = 8192
 /** Of each column, for a LIMIT up to 5,000 (DuckDB 1.x, `TopNHeap`): 256 MiB were too little for 600 columns. Three times that. */
 const KEPT_BYTES = 1_400_000
 const LEAST_SORTED = 5001
-/** Of more fields fewer rows are as much work, and as much memory. */
-const FEW_FIELDS = 64
+/** Of more columns fewer rows are as much work, and as much memory. */
+const FEW_COLUMNS = 64
 const GROWTH = 8
 /** For each row of an answer, of the first slice. */
 const ROWS_EACH = 8
@@ -40,11 +40,11 @@ interface Part {
   rows: number
 }
 
-/** @param fields of the measurement. */
-export const firstRowsOf = (fields: number): number => Math.ceil(FIRST_ROWS / Math.max(1, fields / FEW_FIELDS))
+/** @param columns of the answer. */
+export const firstRowsOf = (columns: number): number => Math.ceil(FIRST_ROWS / Math.max(1, columns / FEW_COLUMNS))
 
-/** How many rows DuckDB must be asked for to sort what a statement over so many fields reads; 0 where it need not. For the first rows of an order it keeps ten thousand, and as many again, of whatever width. */
-export const sortedRows = (fields: number, memoryLimit: number): number => (KEPT_BYTES * fields > memoryLimit ? LEAST_SORTED : 0)
+/** How many rows of so many columns DuckDB must be asked for to sort all that it reads; 0 where it need not. For the first rows of an order it keeps ten thousand, and as many again, of whatever width. */
+export const sortedRows = (columns: number, memoryLimit: number): number => (KEPT_BYTES * columns > memoryLimit ? LEAST_SORTED : 0)
 
 /** Adjoining ranges that are the whole of `time`, in the order in which they are to be read; one where they would be worth nothing. Their bounds are whole milliseconds. */
 export function timeSlices(sources: readonly Source[], time: Interval, { rows, share, newestFirst, bucket, firstRows = FIRST_ROWS }: SliceOptions): Interval[] {

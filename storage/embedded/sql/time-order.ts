@@ -19,6 +19,8 @@ interface Scanned {
   /** Nanoseconds, inclusive. */
   time: [low: bigint, high: bigint]
   tags: readonly TagHint[]
+  /** Of the answer. */
+  columns: number
 }
 
 export interface OrderedRows extends Scanned {
@@ -79,7 +81,8 @@ class TimeOrderRecogniser extends Recogniser {
     scope.sources.push(source)
     scope.aliases = new Set(this.items.flatMap(({ alias }) => (alias === undefined ? [] : [foldName(String(alias))])))
     prune({ kind: 'source', source }, conjuncts(tree.where_clause), scope, now)
-    return { measurement: this.measurement.name, time: source.time, tags: source.tags, ...answer }
+    const columns = this.items.reduce((sum, item) => sum + (item.class === 'STAR' ? this.measurement.columns.length : 1), 0)
+    return { measurement: this.measurement.name, time: source.time, tags: source.tags, columns, ...answer }
   }
 
   private orderedRows(now: bigint): Omit<OrderedRows, keyof Scanned> | undefined {
