@@ -91,21 +91,18 @@ t.test('rows that come while older ones are looked for are not forgotten for the
   write('b', 500, 5)
   await db.flush()
   t.same(await newest(now(), 400), [[500, 5]])
-  let goOn = (): void => {}
-  const held = new Promise<void>((resolve) => (goOn = resolve))
-  let reach = (): void => {}
-  const reached = new Promise<void>((resolve) => (reach = resolve))
+  const [held, reached] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const wait = (): Promise<void> => {
-    reach()
-    return held
+    reached.resolve()
+    return held.promise
   }
   const looking = newest(now(), 0, { ensure: wait, ensureSources: wait, require: () => {} })
-  await reached
+  await reached.promise
   write('a', 600, 6)
   const later = newest(now(), 0)
   write('a', 700, 7)
   const latest = newest(now(), 0)
-  goOn()
+  held.resolve()
   t.same(await looking, [
     [1, 1],
     [500, 5],
