@@ -164,7 +164,7 @@ export const configSchema = Type.Object({
     minimum: MIB,
     maximum: 2 ** 44,
     description:
-      'Bytes of scratch space on disk that the statements of one query thread may use, and each statement in an engine process; half as much beside that is for samples that a query thread keeps packed',
+      'Bytes of scratch space on disk that the statements of one query thread may use, and each statement in an engine process; as much beside that is for samples that a query thread keeps packed, within half of what is free on the volume',
   }),
   sql_max_text_bytes: Type.Integer({
     default: DEFAULT_LIMITS.textBytes,

@@ -1,4 +1,4 @@
-import { readdirSync, readlinkSync, truncateSync, writeFileSync } from 'node:fs'
+import { readdirSync, readlinkSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { Random } from '../../../conformance/random.ts'
@@ -145,11 +145,53 @@ t.test('without room on the disk, or with a file that ends early, blocks are as 
   }
   t.ok(files.get(segment, 0, 1, undefined))
   files.close()
-  const file = join(directory, 'a file')
-  writeFileSync(file, '')
-  const nowhere = new PackedFiles({ directory: file, budget: 1 << 20, name: 'a' })
-  t.ok(nowhere.admits(100, 1))
+  const path = join(directory, 'a file')
+  writeFileSync(path, '')
+  const nowhere = new PackedFiles({ directory: path, budget: 1 << 20, name: 'a' })
+  t.equal(nowhere.admits(100, 1), false)
   t.equal(nowhere.put(segment, 0, counter(), 1), false)
+  rmSync(path)
   t.equal(nowhere.admits(100, 1), false, 'and not tried again')
+  nowhere.rest()
+  t.ok(nowhere.put(segment, 0, counter(), 1), 'until later')
+  nowhere.close()
+  t.end()
+})
+
+t.test('half of what is free is left to what is written', (t) => {
+  const block = counter()
+  const size = block.image().reduce((sum, { byteLength }) => sum + byteLength, 0)
+  let volume = size * 8
+  const files: PackedFiles = new PackedFiles({ directory: tempDir(), budget: 1 << 30, name: 'a', free: () => volume - files.bytes })
+  const segments = Array.from({ length: 5 }, (_, id) => new OwnedBlocks<PackedBlock>(id))
+  const kept = (): number[] => segments.filter((segment) => files.has(segment, 0)).map(({ owner }) => owner)
+  for (const [question, segment] of segments.entries()) t.ok(files.put(segment, 0, block, question))
+  t.same(kept(), [1, 2, 3, 4])
+  volume = size * 4
+  files.rest()
+  t.same(kept(), [3, 4], 'and those used longest ago go when it becomes less')
+  volume = 0
+  files.rest()
+  t.same(kept(), [])
+  t.equal(files.admits(size, 9), false)
+  volume = size * 2
+  t.equal(files.admits(size, 9), false)
+  files.rest()
+  t.equal(files.admits(size, 9), true)
+  t.end()
+})
+
+t.test('a file that no question uses goes after a while', (t) => {
+  const files = new PackedFiles({ directory: tempDir(), budget: 1 << 30, name: 'a' })
+  const [used, unused] = [1, 2].map((id) => new OwnedBlocks<PackedBlock>(id))
+  for (const segment of [used, unused]) t.ok(files.put(segment, 0, counter(), 1))
+  for (let round = 0; round < 60; round++) {
+    files.rest()
+    files.get(used, 0, 2, undefined)
+  }
+  t.same([files.has(used, 0), files.has(unused, 0)], [true, true])
+  files.rest()
+  t.same([files.has(used, 0), files.has(unused, 0)], [true, false])
+  files.close()
   t.end()
 })

@@ -90,8 +90,9 @@ export class SampleBlocks {
     return this.cache.bytes + this.newest.bytes + this.scratch.bytes
   }
 
-  /** Call every ten seconds: drops what was not asked for in the last minute. @returns bytes. */
+  /** Call every ten seconds: drops what was not asked for in the last minute, and of files in the last ten. @returns bytes of memory. */
   rest(): number {
+    this.files?.rest()
     return this.cache.rest(KEPT_ROUNDS) + this.scratch.rest()
   }
 

@@ -22,8 +22,6 @@ import { KeptSamples } from './kept-samples.ts'
 import { Maintenance } from './maintenance.ts'
 import { stepBack } from './niceness.ts'
 
-/** Of scratch space, for packed samples. */
-const PACKED_SHARE = 1 / 2
 /** A job that does not hear that it is to stop is left so long after, unless it has a statement under way. */
 const STOP_PATIENCE_MS = 5000
 
@@ -72,10 +70,10 @@ const warmUp = new ThreadWarmUp(
   () => heap.trim(),
 )
 
-/** A part of what statements may use on disk; threads that answer no questions have none. */
+/** As much as statements may use on disk; threads that answer no questions have none. */
 function packedFiles({ tempDir, maxScratchBytes }: WorkerConfig): PackedFilesOptions | undefined {
   if (maxScratchBytes === undefined) return undefined
-  return { directory: tempDir, budget: Math.floor(maxScratchBytes * PACKED_SHARE), name: String(threadId) }
+  return { directory: tempDir, budget: maxScratchBytes, name: String(threadId) }
 }
 
 /** Has all that is under way stop, and waits until the thread may end: with a statement under way that would abort the process. */
