@@ -1,13 +1,14 @@
-/** Events encoded a second on one core: node plugins/cdc/frames.bench.ts [events] */
+/** Events encoded a second on one core, of all readers together: node plugins/cdc/frames.bench.ts [events] */
 import { Column } from 'svcdb/lib/columns'
 import { FrameEncoder } from './frames.ts'
+import { PointFrames } from './point-frames.ts'
 import { idsOf } from './request.ts'
 
 const EVENTS = Number(process.argv[2] ?? 2_000_000)
 const ROWS = 5000
 const position = `${'a'.repeat(16)}-${'0'.repeat(14)}-${'0'.repeat(14)}`
 
-function run(name: string, fields: number, of = 1000): void {
+function run(name: string, fields: number, of = 1000, readers = 1): void {
   const columns = Array.from({ length: fields }, (_, i) => {
     const column = new Column(`field_${i}`, i % 4 === 3 ? 'int64' : 'float64', ROWS)
     for (let row = 0; row < ROWS; row++) {
@@ -41,10 +42,14 @@ function run(name: string, fields: number, of = 1000): void {
     fields: columns.map(({ name, type }) => ({ name, type })),
     tagsOf: (number: number) => ({ host: `host-${number}`, region: 'eu-west-1', rack: String(number % 40) }),
   }
-  const encoder = new FrameEncoder()
+  const points = new PointFrames(() => readers > 1)
+  const encoders = Array.from({ length: readers }, () => new FrameEncoder(points))
   let bytes = 0
   const pass = (events: number): void => {
-    for (let n = 0; n < events; n += ROWS) for (const chunk of encoder.encode(change, idsOf(position, 'abcdef12', position))) bytes += chunk.length
+    for (let n = 0; n < events; n += ROWS * readers) {
+      change.sequence++
+      for (const encoder of encoders) for (const chunk of encoder.encode(change, idsOf(position, 'abcdef12', position))) bytes += chunk.length
+    }
   }
   pass(EVENTS / 10)
   bytes = 0
@@ -58,3 +63,4 @@ run('1 field, 3 tags', 1)
 run('4 fields, 3 tags', 4)
 run('10 fields, 3 tags', 10)
 run('3 fields, 3 tags, 20,000 series in random order', 3, 20_000)
+run('4 fields, 20 readers', 4, 1000, 20)

@@ -4,6 +4,7 @@ import { Column, type FieldType, isShown, valueAt } from 'svcdb/lib/columns'
 import { type Random, seeded } from 'svcdb/lib/random'
 import t from 'tap'
 import { FrameEncoder } from './frames.ts'
+import { PointFrames } from './point-frames.ts'
 import { idsOf, subscriptionOf } from './request.ts'
 
 const SEEDS = Number(process.env.SVC_SEEDS ?? 200)
@@ -152,7 +153,7 @@ function valueText(value: ReturnType<typeof valueAt>, type: FieldType, scale: nu
 }
 
 t.test('random changes are the bytes that values and JSON.stringify make', async (t) => {
-  const kept = new FrameEncoder()
+  const kept = new FrameEncoder(new PointFrames(() => true))
   let bytes = 0
   for (let seed = FROM; seed < FROM + SEEDS; seed++) {
     const random = seeded(seed)
@@ -176,8 +177,10 @@ t.test('one that leaves off between chunks harms no other', async (t) => {
   let seed = 1
   do long = changeOf(seeded(seed++))
   while (long.rows < 1200 || expected(long, 0).length < 100_000)
-  for (const _ of new FrameEncoder().encode(long, idsOf(BEFORE, 'abcdef12', POSITION))) break
-  const [a, b] = [new FrameEncoder(), new FrameEncoder()].map((encoder) => encoder.encode(long, idsOf(BEFORE, 'abcdef12', POSITION)))
+  for (const _ of new FrameEncoder(new PointFrames(() => true)).encode(long, idsOf(BEFORE, 'abcdef12', POSITION))) break
+  const [a, b] = [new FrameEncoder(new PointFrames(() => true)), new FrameEncoder(new PointFrames(() => true))].map((encoder) =>
+    encoder.encode(long, idsOf(BEFORE, 'abcdef12', POSITION)),
+  )
   const texts = ['', '']
   for (let done = false; !done; ) {
     const next = [a.next(), b.next()]
@@ -187,11 +190,28 @@ t.test('one that leaves off between chunks harms no other', async (t) => {
   t.ok(texts[0] === expected(long, 0) && texts[1] === texts[0])
 })
 
+t.test('points are encoded once for all readers of the same ids', async (t) => {
+  const points = new PointFrames(() => true)
+  const change = { ...changeOf(seeded(3)), rows: 1 }
+  const chunkOf = (of: RowsChanged, filters = 'abcdef12', before = BEFORE) => points.chunk(of, idsOf(before, filters, POSITION), 0)
+  const chunk = chunkOf(change)
+  t.ok(chunk.bytes.length > 0)
+  t.equal(chunkOf({ ...change }), chunk, 'as another cursor hands it out')
+  t.not(chunkOf(change, 'abcdef13'), chunk, 'for other filters')
+  t.not(chunkOf(change, 'abcdef12', POSITION), chunk, 'behind another change')
+  t.not(chunkOf({ ...change, sequence: change.sequence + 1 }), chunk, 'of a later change in the same buffers')
+  points.clear()
+  t.not(chunkOf(change), chunk, 'and goes with the last reader')
+  const alone = new PointFrames(() => false)
+  const ids = idsOf(BEFORE, 'abcdef12', POSITION)
+  t.not(alone.chunk(change, ids, 0), alone.chunk(change, ids, 0), 'for one alone nothing is kept')
+})
+
 t.test('a reader that has had some of the deleted series is told of the others', async (t) => {
   const series = () => ['1', '2', '3'].map((host) => ({ host }))
   const change = { kind: 'series_deleted', measurement: 'm', sequence: 7, position: POSITION, series } as unknown as SeriesDeleted
   const ids = idsOf(BEFORE, 'abcdef12', POSITION)
-  const told = (skip: number) => [...new FrameEncoder().encode(change, ids, skip)].map((bytes) => Buffer.from(bytes).toString())
+  const told = (skip: number) => [...new FrameEncoder(new PointFrames(() => true)).encode(change, ids, skip)].map((bytes) => Buffer.from(bytes).toString())
   const [first, second, last] = told(0)
   t.match([first, second, last], [/id: .*\.1\.abcdef12.*"host":"1"/s, /id: .*\.2\.abcdef12.*"host":"2"/s, /"host":"3"/])
   t.match(last, `id: ${POSITION}\n`)
@@ -211,7 +231,7 @@ t.test('a mark for the end of a series is no value', async (t) => {
   column.nonFinite = true
   const change = changeOf(seeded(1))
   const rows = { ...change, rows: 2, columns: [column], fields: [{ name: 'v', type: 'float64' as const }] }
-  const text = Buffer.concat([...new FrameEncoder().encode(rows, idsOf(BEFORE, 'abcdef12', POSITION))]).toString()
+  const text = Buffer.concat([...new FrameEncoder(new PointFrames(() => true)).encode(rows, idsOf(BEFORE, 'abcdef12', POSITION))]).toString()
   t.equal(text.split('point_written').length, 2)
   t.match(text, `id: ${POSITION}\n`)
   t.match(text, '"fields":{"v":{"F64":1}}')

@@ -1,32 +1,18 @@
 /**
- * Changes as server-sent events: one frame a point, a deleted series or another change. Points are written as bytes, into a buffer that is handed on in chunks,
- * so that no change is encoded in one turn.
+ * Changes as server-sent events: one frame a point, a deleted series or another change. Points are written as bytes, and handed on in chunks, so that no change
+ * is encoded in one turn.
  */
 import type { Change, RowsChanged, SeriesDeleted } from 'svcdb'
-import { deletedJson, gapJson, measurementJson, RowJson } from 'svcdb/lib/changes'
-import { JsonBytes, NUMBER_BYTES } from 'svcdb/lib/json'
-
-/** Frames made, or bytes, before they are handed on. */
-const CHUNK_ROWS = 512
-const CHUNK_BYTES = 256 * 1024
-const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text)
-
-const END = '\n\n'
-
-/** What the `id:` lines of a change say: the place behind it, or, within it, how many of its frames have come, between two texts. */
-export interface FrameIds {
-  before: string
-  after: string
-  last: string
-}
+import { deletedJson, gapJson, measurementJson } from 'svcdb/lib/changes'
+import { FRAME_END, type FrameIds, type PointFrames } from './point-frames.ts'
 
 export class FrameEncoder {
   /** Points, deleted series and other changes so far. */
   frames = 0
-  private readonly json: RowJson
+  private readonly points: PointFrames
 
-  constructor() {
-    this.json = new RowJson()
+  constructor(points: PointFrames) {
+    this.points = points
   }
 
   /** Chunks of UTF-8. @param skip frames of the change that its reader has had. */
@@ -45,28 +31,11 @@ export class FrameEncoder {
   }
 
   private *rows(change: RowsChanged, ids: FrameIds, skip: number): Generator<Uint8Array> {
-    const { rows } = change
-    const { json } = this
-    const start = utf8(`event: point_written\nid: ${ids.before}`)
-    const head = start.length + NUMBER_BYTES
-    json.begin(change, `${ids.after}\ndata: `, END)
-    const out = new JsonBytes()
-    try {
-      for (let row = skip; row < rows; row++) {
-        const last = row === rows - 1
-        const frameAt = out.length
-        if (last) json.begin(change, `event: point_written\nid: ${ids.last}\ndata: `, END)
-        else {
-          out.room(head)
-          out.put(start)
-          out.integer(row + 1)
-        }
-        if (json.write(out, row)) this.frames++
-        else out.cut(frameAt)
-        if (out.length > 0 && (last || (row - skip) % CHUNK_ROWS === CHUNK_ROWS - 1 || out.length >= CHUNK_BYTES)) yield out.take()
-      }
-    } finally {
-      out.close()
+    for (let at = skip; at < change.rows; ) {
+      const { to, frames, bytes } = this.points.chunk(change, ids, at)
+      at = to
+      this.frames += frames
+      if (bytes.length > 0) yield bytes
     }
   }
 
@@ -87,5 +56,5 @@ export class FrameEncoder {
 }
 
 function frame(event: string, id: string, data: string): Uint8Array {
-  return utf8(`event: ${event}\nid: ${id}\ndata: ${data}${END}`)
+  return new TextEncoder().encode(`event: ${event}\nid: ${id}\ndata: ${data}${FRAME_END}`)
 }

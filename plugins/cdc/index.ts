@@ -3,6 +3,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { Type } from 'svcdb/lib/schema'
 import { configSchema } from './config.ts'
 import { streamMetrics } from './metrics.ts'
+import { PointFrames } from './point-frames.ts'
 import { subscriptionOf } from './request.ts'
 import { Subscriber } from './subscriber.ts'
 
@@ -28,6 +29,7 @@ export default definePlugin({
     const subscribers = new Set<Subscriber>()
     const byNamespace = new Map<string, number>()
     const metrics = streamMetrics(svc.metrics, subscribers)
+    const points = new PointFrames(() => subscribers.size > 1)
     const schema = { tags: ['cdc'], summary: 'Changes as they happen, as server-sent events; endless', querystring, produces: ['text/event-stream'] }
     svc.http.get(PATH, { schema, config: { action: 'read' } }, async (request, reply) => {
       const context = svc.context(request)
@@ -55,11 +57,13 @@ export default definePlugin({
         ...(measurements === undefined ? {} : { measurements }),
         ...(after === undefined ? {} : { after }),
       })
-      const subscriber = new Subscriber(svc.auth.standing(context, 'read', PATH), cursor, subscription, config, svc.clock, metrics)
+      const stands = svc.auth.standing(context, 'read', PATH)
+      const subscriber = new Subscriber({ stands, cursor, subscription, points, config, clock: svc.clock, metrics })
       subscribers.add(subscriber)
       byNamespace.set(namespace, own + 1)
       subscriber.output.once('close', () => {
         subscribers.delete(subscriber)
+        if (subscribers.size === 0) points.clear()
         const left = (byNamespace.get(namespace) ?? 1) - 1
         if (left > 0) byNamespace.set(namespace, left)
         else byNamespace.delete(namespace)

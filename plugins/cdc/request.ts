@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import type { ChangeKind, ChangePosition } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import type { FrameIds } from './frames.ts'
+import type { FrameIds } from './point-frames.ts'
 
 const EVENTS = ['point_written', 'series_deleted', 'measurement_dropped', 'measurement_restored'] as const
 type EventType = (typeof EVENTS)[number]

@@ -5,6 +5,7 @@ import { ManualClock, MetricsRegistry } from 'svcdb/testkit'
 import t from 'tap'
 import type { CdcConfig } from './config.ts'
 import { streamMetrics } from './metrics.ts'
+import { PointFrames } from './point-frames.ts'
 import { subscriptionOf } from './request.ts'
 import { Subscriber } from './subscriber.ts'
 
@@ -35,7 +36,15 @@ async function sent(changes: Change[], lastId: string | undefined, stands: (told
   } as unknown as ChangeCursor
   const registry = new MetricsRegistry()
   const metrics = streamMetrics(registry.child('cdc'), new Set())
-  const subscriber = new Subscriber(() => stands(told), cursor, subscriptionOf({}, lastId, false), config, new ManualClock(), metrics)
+  const subscriber = new Subscriber({
+    stands: () => stands(told),
+    cursor,
+    subscription: subscriptionOf({}, lastId, false),
+    points: new PointFrames(() => true),
+    config,
+    clock: new ManualClock(),
+    metrics,
+  })
   const run = subscriber.run()
   const parts: Uint8Array[] = []
   for await (const part of subscriber.output) parts.push(part)

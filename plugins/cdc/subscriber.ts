@@ -9,6 +9,7 @@ import { classify, publicText } from 'svcdb/lib/errors'
 import type { CdcConfig } from './config.ts'
 import { FrameEncoder } from './frames.ts'
 import type { StreamMetrics } from './metrics.ts'
+import type { PointFrames } from './point-frames.ts'
 import { idsOf, type Subscription, withinHistory } from './request.ts'
 
 /** What browsers wait before they come back. */
@@ -20,6 +21,18 @@ const LOOK_MS = 1000
 /** For what is still in buffers when a stream has ended. */
 const GRACE_MS = 5000
 
+interface SubscriberOptions {
+  /** Throws why the reader may read no more. */
+  stands: () => void | Promise<void>
+  cursor: ChangeCursor
+  subscription: Subscription
+  /** Shared by all subscribers. */
+  points: PointFrames
+  config: CdcConfig
+  clock: Clock
+  metrics: StreamMetrics
+}
+
 export class Subscriber {
   readonly output: PassThrough
   private readonly stands: () => void | Promise<void>
@@ -28,7 +41,7 @@ export class Subscriber {
   private readonly config: CdcConfig
   private readonly clock: Clock
   private readonly metrics: StreamMetrics
-  private readonly encoder = new FrameEncoder()
+  private readonly encoder: FrameEncoder
   private ended = false
   private lastSent: number
   private cancelKeepAlive = (): void => {}
@@ -36,11 +49,11 @@ export class Subscriber {
   private cancelWatch = (): void => {}
   private readonly cancelEnd: () => void
 
-  /** @param stands throws why the reader may read no more. */
-  constructor(stands: () => void | Promise<void>, cursor: ChangeCursor, subscription: Subscription, config: CdcConfig, clock: Clock, metrics: StreamMetrics) {
+  constructor({ stands, cursor, subscription, points, config, clock, metrics }: SubscriberOptions) {
     this.stands = stands
     this.cursor = cursor
     this.subscription = subscription
+    this.encoder = new FrameEncoder(points)
     this.config = config
     this.clock = clock
     this.metrics = metrics

@@ -6,6 +6,7 @@
  */
 import type { RowsChanged } from 'svcdb'
 import { ArrowEncoder, seriesColumns, streamPrefix } from 'svcdb/lib/arrow'
+import { RecentlyEncoded } from 'svcdb/lib/changes'
 import { bytesPerValue, type Column, isShown, valueAt } from 'svcdb/lib/columns'
 import type { SqlVector } from 'svcdb/lib/sql-result'
 import { histogramText } from './rows.ts'
@@ -45,19 +46,8 @@ interface Shape {
   bytes: number
 }
 
-/** Rows of a write lie in buffers that a later one uses again: both must be the same. */
-interface Encoded {
-  series: Int32Array
-  sequence: number
-  from: number
-  maxBytes: number
-  result: RowBatch
-}
-
 export class RowBatches {
-  /** The newest last. */
-  private recent: Encoded[] = []
-  private recentBytes = 0
+  private readonly recent = new RecentlyEncoded<RowBatch>(RECENT, RECENT_BYTES)
   private readonly shapes = new Map<string, Shape>()
   private kept = 0
   private nextId = 1
@@ -65,13 +55,11 @@ export class RowBatches {
 
   /** Rows from `from` on, as many as make about `maxBytes`, at least one. */
   encode(change: RowsChanged, from: number, maxBytes: number): RowBatch {
-    const { series, sequence } = change
-    const known = this.recent.find((one) => one.series === series && one.sequence === sequence && one.from === from && one.maxBytes === maxBytes)
-    if (known !== undefined) return known.result
+    const key = `${from} ${maxBytes}`
+    const known = this.recent.find(change, key)
+    if (known !== undefined) return known
     const result = this.encodeNew(change, from, maxBytes)
-    this.recent.push({ series, sequence, from, maxBytes, result })
-    this.recentBytes += result.batch.length
-    while (this.recent.length > RECENT || this.recentBytes > RECENT_BYTES) this.recentBytes -= this.recent.shift()?.result.batch.length ?? 0
+    this.recent.add(change, key, result, result.batch.length)
     return result
   }
 
@@ -101,8 +89,8 @@ export class RowBatches {
   /** Nobody subscribes any more. */
   clear(): void {
     this.shapes.clear()
-    this.recent = []
-    this.kept = this.recentBytes = 0
+    this.recent.clear()
+    this.kept = 0
   }
 
   /** How far a batch goes. Of its rows, `numbers` says which of the series they are. */
