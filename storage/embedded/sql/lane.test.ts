@@ -178,6 +178,58 @@ t.test('integers are answered from samples while doubles hold them, and their su
   t.same(await read('SELECT n FROM larger ORDER BY n'), ['duckdb', ['Int64'], [[1n], [most + 2n]]])
 })
 
+t.test('what is computed of the fields of a row is answered from samples, as DuckDB computes it', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const rows = [
+    { used: 3, total: 4, n: 7n, u: 2n },
+    { used: -5.5, total: 8, n: -2n, u: 1n },
+    { used: Number.NaN, total: 2, n: 1n, u: 9n },
+    { used: Number.POSITIVE_INFINITY, total: 0, n: 3n, u: 0n },
+    { used: 12.25, total: 0.1, n: 0n, u: 4n },
+    { used: 1e300, total: 1e300, n: 5n, u: 5n },
+    { used: 1, total: 0, n: 6n, u: 6n },
+  ]
+  const points = rows.map(
+    (fields, i): TestPoint => ({ tags: { host: i === 6 ? 'b' : 'a' }, time: 1_700_000_000_000_000_000n + BigInt(i) * 1_000_000_000n, fields }),
+  )
+  db.write(db.measurement('m', { used: 'float64', total: 'float64', n: 'int64', u: 'uint64' }), points)
+  db.write(db.measurement('large', { x: 'float64', n: 'int64' }), [{ tags: { host: 'a' }, time: points[0].time, fields: { x: 1, n: 2n ** 53n + 1n } }])
+  const reader = await EngineReader.open(await db.context())
+  t.teardown(() => reader.close())
+  const ways = async (query: string): Promise<string> => {
+    let way = 'samples'
+    const inDuckDb = (): Promise<SqlCursor> => {
+      way = 'duckdb'
+      return reader.sql({ namespace: 'default', query })
+    }
+    const cursor = await lane(await db.context(), db.state.snapshotNow() as Snapshot, { namespace: 'default', query }, undefined, () => {}, inDuckDb)
+    for await (const _ of cursor);
+    return way
+  }
+  const A = "host = 'a' AND used < 1e200"
+  for (const [items, way, where] of [
+    ['avg(used / total * 100) AS v', 'samples', A],
+    ['avg(used / total * 100) AS v, count(used / total) AS c', 'samples', "host = 'a' AND total <> 0"],
+    ['sum(used * total) / sum(total) AS vwap, max(abs(used - total)) AS d, min(-used) AS m', 'samples', A],
+    ['last(used - n, _time) AS l, median(used + u) AS q, stddev(used * 2) AS s, avg(n / u) AS r', 'samples', A],
+    ['count(*) AS c, sum(CASE WHEN used + total > 5 THEN used - 1 ELSE 0 END) AS s', 'samples', A],
+    ['count(*) FILTER (WHERE round(used / total, 1) <> 0.8) AS c, count(*) AS all', 'samples', A],
+    ['count(*) AS c, max(used) AS m', 'samples', `${A} AND used * 2 > 5.5`],
+    ['count(*) AS c', 'samples', `${A} AND (used + 1 IN (4, 13.25) OR used * total < -40)`],
+    ['max(used * total) AS overflow', 'duckdb', "host = 'a'"],
+    ['avg(1 / (used * total)) AS overflow', 'duckdb', "host = 'a'"],
+    ['max(used / total) AS by_zero', 'duckdb', "host = 'b'"],
+    ['sum(n + 1) AS integers', 'duckdb', A],
+  ]) {
+    const query = `SELECT ${items} FROM m WHERE ${where}`
+    t.equal(await ways(query), way, query)
+    t.same(await answerOf(reader, query), await answerOf(reader, `${query} AND 1 = 1`), query)
+  }
+  t.equal(await ways('SELECT max(x + n) AS v FROM large'), 'duckdb', 'a double does not hold the integer')
+  t.same(await answerOf(reader, 'SELECT used FROM m WHERE used * 2 > 20 ORDER BY used'), [[12.25], [1e300]])
+})
+
 /** The rows of a statement, or why there are none. */
 async function answerOf(reader: EngineReader, query: string): Promise<unknown> {
   try {

@@ -4,13 +4,15 @@
  */
 import { Turn } from 'svcdb/lib/event-loop'
 import { areFinite, type Cells, cellsOf } from './accumulate.ts'
+import { ComputingBlocks, fieldsWithin, isComputed } from './computed-fields.ts'
 import { comparedFields, joined } from './conditions.ts'
 import { countDistinct } from './distinct.ts'
-import { expressionValues } from './expressions.ts'
+import { expressionValues, stepsOf } from './expressions.ts'
 import { type Grouping, groupingOf } from './groups.ts'
 import type { LaneBlock, LaneRows } from './host.ts'
-import type { AggregatePlan, Conditions, GroupsPlan } from './plan.ts'
+import type { AggregatePlan, ComputedField, Conditions, GroupsPlan } from './plan.ts'
 import { RowAggregates } from './row-aggregates.ts'
+import { isInteger } from './row-filters.ts'
 import { BlockZones } from './zones.ts'
 
 export interface Evaluated {
@@ -32,20 +34,25 @@ export async function evaluate(plan: GroupsPlan, rows: LaneRows, room: number, s
   const cellCount = grouping.groups * grouping.buckets.count
   const presence: Cells = cellsOf(ROWS, cellCount)
   const cells = plan.aggregates.map((plan) => (plan.kind === 'rows' && plan.where === undefined ? presence : cellsOf(plan, cellCount)))
-  const fields = fieldsOf(plan)
-  if (fields.length === 0) {
+  const { stored, computed } = fieldsOf(plan)
+  if (stored.length === 0) {
     const any = rows.anyField()
     if (any === undefined) return undefined
-    fields.push(any)
+    stored.push(any)
   }
   if (rows.span() === undefined) return withExpressions(plan, grouping, cells, presence.values)
-  if (fields.some((field) => rows.lacks(field))) return undefined
-  const work = new Work(plan, fields, grouping, cells, presence, room)
+  if (stored.some((field) => rows.lacks(field))) return undefined
+  const names = computed.map(({ name }) => name)
+  const work = new Work(plan, [...stored, ...names], grouping, cells, presence, room)
+  const computing = new ComputingBlocks(
+    computed.map(({ expression }) => expression),
+    stored,
+    (field) => isInteger(plan, field),
+  )
   try {
-    const whole = await rows.scan(fields, { sparse: comparedFields(plan).length > 0 && fields.length === 1, passes: passesOf(plan) }, (block) =>
-      work.add(block),
-    )
-    if (!whole || !work.isExact() || !cells.every(areFinite)) return undefined
+    const how = { sparse: comparedFields(plan).length > 0 && stored.length === 1, passes: passesOf(plan) }
+    const whole = await rows.scan(stored, how, (block) => work.add(computing.of(block)) && computing.isExact)
+    if (!whole || !computing.isExact || !work.isExact() || !cells.every(areFinite)) return undefined
     await work.finish(new Turn(signal))
   } finally {
     work.release()
@@ -58,14 +65,19 @@ function withExpressions({ expressions }: GroupsPlan, grouping: Grouping, cells:
   return values.includes(undefined) ? undefined : { grouping, cells, presence, expressions: values as Float64Array[] }
 }
 
-function fieldsOf(plan: GroupsPlan): string[] {
+/** The fields that it needs; computed ones are made of stored ones. */
+function fieldsOf(plan: GroupsPlan): { stored: string[]; computed: readonly ComputedField[] } {
   const compared = [plan, ...plan.conditions].flatMap(comparedFields)
-  return [...new Set([...compared, ...plan.aggregates.flatMap(({ field }) => field ?? [])])]
+  const named = new Set([...compared, ...plan.aggregates.flatMap(({ field }) => field ?? [])])
+  const computed = plan.computed.filter(({ name }) => named.has(name))
+  const within = computed.flatMap(({ expression }) => fieldsWithin(expression))
+  return { stored: [...new Set([...[...named].filter((field) => !isComputed(field)), ...within])], computed }
 }
 
-/** How often each row is looked at, about: for the runs of each list of conditions, for each comparison, and for each aggregate. */
-function passesOf({ aggregates, conditions, ...all }: GroupsPlan): number {
-  return [all, ...conditions].reduce((sum, each) => sum + 1 + comparedFields(each).length, aggregates.length)
+/** How often each row is looked at, about: for the runs of each list of conditions, for each comparison, for each aggregate, and for each step of what is computed. */
+function passesOf({ aggregates, conditions, computed, ...all }: GroupsPlan): number {
+  const steps = computed.reduce((sum, { expression }) => sum + stepsOf(expression), 0)
+  return [all, ...conditions].reduce((sum, each) => sum + 1 + comparedFields(each).length, aggregates.length + steps)
 }
 
 /** The aggregates of all rows, and those of the rows that satisfy conditions. */

@@ -1,23 +1,29 @@
 /**
- * What a statement makes of the numbers of a group, such as `100 - avg(usage_idle)` or `round(sum(errors) / count(*), 2)`: doubles, as DuckDB computes them. Arithmetic of integers
- * and decimals among themselves, whose types and limits are others, is left to it; so is whatever is not finite, and a division by zero, which it refuses.
+ * What a statement makes of numbers: of those of a group, such as `100 - avg(usage_idle)` or `round(sum(errors) / count(*), 2)`, or of the fields of a row (computed-fields.ts). Doubles, as
+ * DuckDB computes them. Arithmetic of integers and decimals among themselves, whose types and limits are others, is left to it; so is whatever is not finite, and a division by zero.
  */
 import type { Node } from '../ast.ts'
 import type { Cells } from './accumulate.ts'
 import { exactNumber } from './conditions.ts'
 import { deviation, isDeviation } from './deviations.ts'
 import { OPERATION, only } from './members.ts'
-import type { AggregatePlan, Expression } from './plan.ts'
+import type { AggregatePlan, Arithmetic, ArithmeticCall, Expression } from './plan.ts'
 
 /** Of a literal it depends on what stands beside it. */
 type NumberKind = 'literal' | 'integer' | 'double'
 
-interface Typed {
-  expression: Expression
+interface Typed<L> {
+  expression: Arithmetic<L>
   kind: NumberKind
 }
 
-type Compute = (...operands: number[]) => number
+/** What arithmetic is made of, and whether it is a double. */
+export interface Leaf<L> {
+  leaf: L
+  isDouble: boolean
+}
+
+export type Compute = (...operands: number[]) => number
 
 const BINARY: Record<string, Compute> = { '+': (a, b) => a + b, '-': (a, b) => a - b, '*': (a, b) => a * b, '/': (a, b) => a / b }
 const UNARY: Record<string, Compute> = { '-': (a) => -a, abs: Math.abs, floor: Math.floor, ceil: Math.ceil, ceiling: Math.ceil, round: (a) => roundedHalf(a) }
@@ -28,45 +34,63 @@ const MAX_DEPTH = 16
 /** Numbers of a group by cell. NaN = null. */
 export type Values = (cell: number) => number
 
-/** @param aggregateOf the number of an aggregate and what it is. @returns undefined for what is no expression over aggregates, or DuckDB's. */
-export function expressionOf(node: Node, aggregateOf: (node: Node) => readonly [number, AggregatePlan] | undefined): Expression | undefined {
-  const found = typed(node, aggregateOf, 0)
-  return found?.kind === 'double' && found.expression.kind === 'call' ? found.expression : undefined
+/** @param leafOf undefined for what is none. @returns undefined for what is no arithmetic whose result is a double. */
+export function arithmeticOf<L>(node: Node, leafOf: (node: Node) => Leaf<L> | undefined): ArithmeticCall<L> | undefined {
+  return callOf(node, leafOf, 0)
 }
 
-function typed(node: Node, aggregateOf: (node: Node) => readonly [number, AggregatePlan] | undefined, depth: number): Typed | undefined {
+/** Of aggregates. @param aggregateOf the number of an aggregate and what it is. */
+export function expressionOf(node: Node, aggregateOf: (node: Node) => readonly [number, AggregatePlan] | undefined): Expression | undefined {
+  return arithmeticOf(node, (each) => {
+    const [aggregate, plan] = aggregateOf(each) ?? []
+    if (aggregate === undefined || plan === undefined || plan.type === 'time') return undefined
+    return { leaf: { kind: 'aggregate', aggregate }, isDouble: isDouble(plan) }
+  })
+}
+
+function typed<L>(node: Node, leafOf: (node: Node) => Leaf<L> | undefined, depth: number): Typed<L> | undefined {
   const value = exactNumber(node)
   if (value !== undefined) return { expression: { kind: 'number', value }, kind: 'literal' }
-  const aggregate = aggregateOf(node)
-  if (aggregate !== undefined) {
-    const [number, plan] = aggregate
-    return plan.type === 'time' ? undefined : { expression: { kind: 'aggregate', aggregate: number }, kind: isDouble(plan) ? 'double' : 'integer' }
-  }
-  if (node.class !== 'FUNCTION' || depth === MAX_DEPTH || !only(node, OPERATION) || node.order_bys?.orders !== undefined) return undefined
-  const name = String(node.function_name)
-  const operands = ((node.children ?? []) as Node[]).map((child) => typed(child, aggregateOf, depth + 1))
-  return operands.includes(undefined) || !isComputed(name, operands as Typed[]) ? undefined : call(name, operands as Typed[])
+  const found = leafOf(node)
+  if (found !== undefined) return { expression: found.leaf, kind: found.isDouble ? 'double' : 'integer' }
+  const call = callOf(node, leafOf, depth)
+  return call === undefined ? undefined : { expression: call, kind: 'double' }
 }
 
-function call(name: string, operands: readonly Typed[]): Typed {
-  return { expression: { kind: 'call', name, operands: operands.map(({ expression }) => expression) }, kind: 'double' }
+function callOf<L>(node: Node, leafOf: (node: Node) => Leaf<L> | undefined, depth: number): ArithmeticCall<L> | undefined {
+  if (node.class !== 'FUNCTION' || depth === MAX_DEPTH || !only(node, OPERATION) || node.order_bys?.orders !== undefined) return undefined
+  const name = String(node.function_name)
+  const operands: Typed<L>[] = []
+  for (const child of (node.children ?? []) as Node[]) {
+    const operand = typed(child, leafOf, depth + 1)
+    if (operand === undefined) return undefined
+    operands.push(operand)
+  }
+  return isComputed(name, operands) ? { kind: 'call', name, operands: operands.map(({ expression }) => expression) } : undefined
 }
 
 /** Whether the operator, or function, has a double as its result. */
-function isComputed(name: string, [first, second, ...more]: readonly Typed[]): boolean {
+function isComputed<L>(name: string, [first, second, ...more]: readonly Typed<L>[]): boolean {
   if (first === undefined || more.length > 0) return false
   if (second === undefined) return Object.hasOwn(UNARY, name) && first.kind === 'double'
-  if (name === 'round') return first.kind === 'double' && isDigits(second.expression)
+  if (name === 'round') return first.kind === 'double' && isDigits(second)
   if (!Object.hasOwn(BINARY, name) || (first.kind === 'literal' && second.kind === 'literal')) return false
   return name === '/' || first.kind === 'double' || second.kind === 'double'
 }
 
-function isDigits(expression: Expression): boolean {
-  return expression.kind === 'number' && Number.isInteger(expression.value) && expression.value >= 0 && expression.value <= MAX_DIGITS
+function isDigits<L>({ kind, expression }: Typed<L>): boolean {
+  if (kind !== 'literal') return false
+  const { value } = expression as { value: number }
+  return Number.isInteger(value) && value >= 0 && value <= MAX_DIGITS
 }
 
 function isDouble({ kind, type }: AggregatePlan): boolean {
   return kind === 'avg' || kind === 'quantile' || isDeviation(kind) || (type === 'float64' && kind !== 'count' && kind !== 'rows')
+}
+
+/** @param operands how many: one or two. */
+export function computeOf(name: string, operands: number): Compute {
+  return operands === 1 ? UNARY[name] : name === 'round' ? roundedTo : BINARY[name]
 }
 
 /** Away from zero where it is half. */
@@ -75,9 +99,9 @@ function roundedHalf(value: number): number {
   return Math.abs(value - whole) >= 0.5 ? whole + Math.sign(value) : whole
 }
 
-/** What it takes to compute for a cell. */
-export function stepsOf(expression: Expression): number {
-  return expression.kind === 'call' ? expression.operands.reduce((sum, operand) => sum + stepsOf(operand), 1) : 1
+/** What it takes to compute once. */
+export function stepsOf<L extends { kind: string }>(expression: Arithmetic<L>): number {
+  return 'operands' in expression ? expression.operands.reduce((sum, operand) => sum + stepsOf(operand), 1) : 1
 }
 
 /** A value of an aggregate; undefined for null. */
@@ -109,9 +133,13 @@ function compiled(expression: Expression, aggregates: readonly Cells[], fault: {
   }
 }
 
-function calling({ name, operands }: Extract<Expression, { kind: 'call' }>, aggregates: readonly Cells[], fault: { found: boolean }): Values {
+function calling(
+  { name, operands }: ArithmeticCall<{ kind: 'aggregate'; aggregate: number }>,
+  aggregates: readonly Cells[],
+  fault: { found: boolean },
+): Values {
   const [first, second] = operands.map((operand) => compiled(operand, aggregates, fault))
-  const compute = second === undefined ? UNARY[name] : name === 'round' ? roundedTo : BINARY[name]
+  const compute = computeOf(name, operands.length)
   return (cell) => {
     const [a, b] = [first(cell), second === undefined ? 0 : second(cell)]
     if (Number.isNaN(a) || Number.isNaN(b)) return Number.NaN

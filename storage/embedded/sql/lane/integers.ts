@@ -12,7 +12,7 @@ export function areExact({ min, max }: LaneBounds): boolean {
 }
 
 /** Least and greatest of the values of runs. */
-export function boundsOf({ values: runs, length }: IntList, { values, divisor = 1 }: LaneValues): LaneBounds {
+export function boundsOf({ values: runs, length }: Pick<IntList, 'values' | 'length'>, { values, divisor = 1 }: LaneValues): LaneBounds {
   let [min, max] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
   for (let r = 0; r < length; r += RUN)
     for (let i = runs[r + 1]; i < runs[r + 2]; i++) {

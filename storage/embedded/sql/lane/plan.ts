@@ -12,7 +12,7 @@ export type NumberType = 'float64' | 'int64' | 'uint64'
 
 export interface AggregatePlan {
   kind: AggregateKind
-  /** The field's name in SQL; undefined of `rows`, of tags and of times. */
+  /** The field's name in SQL, or that of a computed one; undefined of `rows`, of tags and of times. */
   field: string | undefined
   /** What is aggregated; undefined of `rows` and of tags. `ones`: of each row that it takes 1. */
   type: NumberType | 'time' | 'ones' | undefined
@@ -35,11 +35,27 @@ export type KeyPlan =
 /** A key, an aggregate or an expression by its number. */
 export type ValueRef = { key: number } | { aggregate: number } | { expression: number }
 
-/** Made of a group's aggregates (expressions.ts). */
-export type Expression =
-  | { kind: 'number'; value: number }
-  | { kind: 'aggregate'; aggregate: number }
-  | { kind: 'call'; name: string; operands: readonly Expression[] }
+/** Arithmetic of doubles over `L` (expressions.ts). */
+export type Arithmetic<L> = { kind: 'number'; value: number } | L | ArithmeticCall<L>
+
+export interface ArithmeticCall<L> {
+  kind: 'call'
+  name: string
+  operands: readonly Arithmetic<L>[]
+}
+
+/** Made of a group's aggregates. */
+export type Expression = Arithmetic<{ kind: 'aggregate'; aggregate: number }>
+
+/** Made of the fields of a row, by their names in SQL. */
+export type RowExpression = Arithmetic<{ kind: 'field'; field: string }>
+
+/** A field that no row is stored with. */
+export interface ComputedField {
+  /** As no column is called. */
+  name: string
+  expression: RowExpression
+}
 
 export interface OutputPlan {
   name: string
@@ -86,6 +102,7 @@ export interface Conditions {
 export interface ColumnNames {
   column(node: Node): SqlMeasurementColumn | undefined
   tag(node: Node): string | undefined
+  /** A field, or one that is computed of others. */
   field(node: Node): { name: string; type: NumberType } | undefined
 }
 
@@ -123,6 +140,8 @@ export interface GroupsPlan extends ScanPlan {
   aggregates: readonly AggregatePlan[]
   /** Of rows that some aggregates take. */
   conditions: readonly Conditions[]
+  /** Fields that aggregates and conditions name. */
+  computed: readonly ComputedField[]
   expressions: readonly Expression[]
   /** Groups that satisfy one of these not are left out. */
   having: readonly Compared<Exclude<ValueRef, { key: number }>>[]

@@ -10,7 +10,8 @@ import { conjuncts, prune } from '../prune.ts'
 import { kindOfColumn, newScope, type Source, type SourceColumn } from '../scope.ts'
 import { AggregateList, BY_TIME, CALLS, isCall } from './aggregate-list.ts'
 import { bucketKey, bucketName } from './bucket-key.ts'
-import { comparedOf, conditionsOf } from './conditions.ts'
+import { ComputedFields, isComputed } from './computed-fields.ts'
+import { comparedFields, comparedOf, conditionsOf } from './conditions.ts'
 import { expressionOf } from './expressions.ts'
 import { only } from './members.ts'
 import { Numbered } from './numbered.ts'
@@ -79,6 +80,7 @@ export class Recogniser implements ColumnNames {
   protected readonly items: readonly Node[]
   private readonly keys = new Numbered<KeyPlan>()
   private readonly aggregates = new AggregateList(this)
+  private readonly computed = new ComputedFields()
   private readonly expressions = new Numbered<Expression>()
   /** Items by their alias. */
   private readonly aliased = new Map<string, Node[]>()
@@ -125,6 +127,7 @@ export class Recogniser implements ColumnNames {
       keys: this.keys.values,
       aggregates: this.aggregates.plans,
       conditions: this.aggregates.conditions,
+      computed: this.computed.values,
       expressions: this.expressions.values,
       having,
       outputs,
@@ -133,7 +136,7 @@ export class Recogniser implements ColumnNames {
   }
 
   private rows(where: Conditions): RowsPlan | undefined {
-    if (this.tree.aggregate_handling !== 'STANDARD_HANDLING') return undefined
+    if (this.tree.aggregate_handling !== 'STANDARD_HANDLING' || comparedFields(where).some(isComputed)) return undefined
     const outputs: ColumnPlan[] = []
     for (const item of this.items) {
       const columns = item.class === 'STAR' ? (only(item, STAR) ? this.measurement.columns : []) : [this.column(item)]
@@ -308,6 +311,11 @@ export class Recogniser implements ColumnNames {
   }
 
   field(node: Node): { name: string; type: NumberType } | undefined {
+    const name = this.computed.find(node, (each) => this.storedField(each))
+    return name === undefined ? this.storedField(node) : { name, type: 'float64' }
+  }
+
+  private storedField(node: Node): { name: string; type: NumberType } | undefined {
     const column = this.column(node)
     const type = column?.role === 'field' ? numberType(column) : undefined
     return column === undefined || type === undefined ? undefined : { name: column.name, type }

@@ -3,6 +3,7 @@ import type { Turn } from 'svcdb/lib/event-loop'
 import { IntList } from '../../memtable/int-list.ts'
 import { copyRuns } from '../../memtable/runs.ts'
 import { addEnds, addRuns, addTimes, type Cells, countRows } from './accumulate.ts'
+import { areSettled, isComputed } from './computed-fields.ts'
 import { addDeviations } from './deviations.ts'
 import { countRuns } from './filter.ts'
 import type { Grouping } from './groups.ts'
@@ -114,6 +115,7 @@ export class RowAggregates {
     for (const [field, cells] of this.ofField.entries()) {
       if (cells.length === 0) continue
       const values = block.values(field)
+      if (isComputed(this.context.fields[field]) && !areSettled(runs, values)) this.exact = false
       let bounds = block.bounds(field)
       if (this.integerFields[field]) {
         bounds ??= boundsOf(runs, values)

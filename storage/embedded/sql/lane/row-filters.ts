@@ -1,6 +1,7 @@
 /** The filters of a statement over blocks of rows: what bounds settle is not read, and the rest leaves parts of the runs. Of alternatives each leaves its own parts, which are joined. */
 import { IntList } from '../../memtable/int-list.ts'
 import { copyRuns, joinRuns } from '../../memtable/runs.ts'
+import { areSettled, isComputed } from './computed-fields.ts'
 import { refine, settled } from './filter.ts'
 import type { LaneBlock, LaneValues } from './host.ts'
 import { areExact, boundsOf } from './integers.ts'
@@ -103,9 +104,10 @@ function unsettled(filters: readonly Filter[], block: LaneBlock): Filter[] | 'no
   return isNone ? 'none' : open
 }
 
-/** Undefined where doubles do not hold them. */
-function valuesOf({ field, integer }: Filter, block: LaneBlock, runs: IntList): LaneValues | undefined {
+/** Undefined where doubles do not hold them, and where some are none. */
+function valuesOf({ filter, field, integer }: Filter, block: LaneBlock, runs: IntList): LaneValues | undefined {
   const values = block.values(field)
+  if (isComputed(filter.field) && !areSettled(runs, values)) return undefined
   return integer && block.bounds(field) === undefined && !areExact(boundsOf(runs, values)) ? undefined : values
 }
 

@@ -124,7 +124,7 @@ export class LaneStatements {
   /** Of CASE, where rows are counted or one value stands for the others. */
   private conditional(fields: readonly string[]): string {
     const { random } = this
-    const of = random.pick(['1', '1', '1', random.chance(0.2) ? '2' : '1', random.pick(fields), random.pick(fields)])
+    const of = random.pick(['1', '1', '1', random.chance(0.2) ? '2' : '1', this.number(fields), this.number(fields)])
     const other = random.pick(['', '', ' ELSE NULL', ' ELSE 0', ' ELSE 0', random.chance(0.2) ? ' ELSE 0.0' : ''])
     const filter = random.chance(0.1) ? ` FILTER (WHERE ${this.taken(fields)})` : ''
     return `${random.pick(['sum', 'sum', 'count', 'avg', 'max', 'stddev'])}(CASE WHEN ${this.taken(fields)} THEN ${of}${other} END)${filter}`
@@ -135,9 +135,9 @@ export class LaneStatements {
     const { random } = this
     const some = Array.from({ length: 1 + random.below(random.chance(0.2) ? 3 : 1) }, () =>
       random.pick([
-        () => `${random.pick(fields)} ${random.pick(['>', '>=', '<', '<=', '=', '<>'])} ${random.pick(['90', '12.5', '-3', '50', '0'])}`,
-        () => `${random.pick(fields)} BETWEEN ${random.below(50)} AND ${random.below(100)}`,
-        () => `${random.pick(fields)} IS NOT NULL`,
+        () => `${this.number(fields)} ${random.pick(['>', '>=', '<', '<=', '=', '<>'])} ${random.pick(['90', '12.5', '-3', '50', '0'])}`,
+        () => `${this.number(fields)} BETWEEN ${random.below(50)} AND ${random.below(100)}`,
+        () => `${this.number(fields)} IS NOT NULL`,
         () => this.either(fields),
         () => random.pick(["host = 'a'", "host IN ('a', 'ä', 'none')", "region <> 'eu'", "host NOT IN ('b', 'c')", "'us' = region", this.like()]),
         () => (random.chance(0.2) ? random.pick(['host IS NULL', "_time > '2023-11-15'", 'u_a > n', "host > 'a'", 'u_a + 1 > 5']) : 'u_a < 40'),
@@ -150,20 +150,42 @@ export class LaneStatements {
   private either(fields: readonly string[]): string {
     const { random } = this
     const numbers = Array.from({ length: 1 + random.below(3) }, () => random.pick(['0', '5', '37', '-1', random.chance(0.1) ? '12.5' : '50']))
-    if (random.chance(0.4)) return `${random.pick(fields)} ${random.pick(['IN', 'NOT IN'])} (${numbers.join(', ')})`
-    const term = (): string => `${random.pick(fields)} ${random.pick(['>', '>=', '<', '<=', '=', '<>'])} ${random.below(100)}`
+    if (random.chance(0.4)) return `${this.number(fields)} ${random.pick(['IN', 'NOT IN'])} (${numbers.join(', ')})`
+    const term = (): string => `${this.number(fields)} ${random.pick(['>', '>=', '<', '<=', '=', '<>'])} ${random.below(100)}`
     const terms = Array.from({ length: 2 + random.below(2) }, () => (random.chance(0.2) ? `(${term()} AND ${term()})` : term()))
-    return `(${terms.join(' OR ')}${random.chance(0.1) ? ` OR ${random.pick(fields)} IN (${numbers.join(', ')})` : ''})`
+    return `(${terms.join(' OR ')}${random.chance(0.1) ? ` OR ${this.number(fields)} IN (${numbers.join(', ')})` : ''})`
   }
 
   private ofAll(fields: readonly string[], alone: boolean): string {
     const { random } = this
     if (random.chance(0.2)) return 'count(*)'
     if (random.chance(0.15)) return random.pick(['min(_time)', 'max(_time)'])
-    if (alone && random.chance(0.4)) return `${random.pick(['first', 'last', 'arg_max', 'arg_min', 'max_by', 'min_by'])}(${random.pick(fields)}, _time)`
-    if (random.chance(0.25)) return this.quantile(random.pick(fields))
-    if (random.chance(0.2)) return `${random.pick(['stddev', 'stddev_samp', 'stddev_pop', 'variance', 'var_samp', 'var_pop'])}(${random.pick(fields)})`
-    return `${random.pick(['count', 'sum', 'avg', 'min', 'max', 'mean'])}(${random.pick(fields)})`
+    if (alone && random.chance(0.4)) return `${random.pick(['first', 'last', 'arg_max', 'arg_min', 'max_by', 'min_by'])}(${this.number(fields)}, _time)`
+    if (random.chance(0.25)) return this.quantile(this.number(fields))
+    if (random.chance(0.2)) return `${random.pick(['stddev', 'stddev_samp', 'stddev_pop', 'variance', 'var_samp', 'var_pop'])}(${this.number(fields)})`
+    return `${random.pick(['count', 'sum', 'avg', 'min', 'max', 'mean'])}(${this.number(fields)})`
+  }
+
+  /** A field, or what is computed of some. */
+  private number(fields: readonly string[]): string {
+    return this.random.chance(0.75) ? this.random.pick(fields) : this.computed(fields, 0)
+  }
+
+  /** Doubles: sums of integers may be out of range at any of several rows, which of them is by chance. */
+  private computed(fields: readonly string[], depth: number): string {
+    const { random } = this
+    const [integer, double] = [random.pick(fields.filter((field) => !field.startsWith('u_'))), random.pick(['u_a', fields.includes('u_b') ? 'u_b' : 'u_a'])]
+    const leaf = integer === undefined || random.chance(0.7) ? double : random.pick([`(${integer} / 7)`, `(${integer} / 2.5)`, `(${integer} * ${double})`])
+    if (depth > 3 || (depth > 0 && random.chance(0.5))) return leaf
+    const of = (): string => this.computed(fields, depth + 1)
+    const literal = random.pick(['100', '-1', '1.5', '2e3', '7', '0', random.chance(0.1) ? '12345678901' : '3'])
+    return random.pick([
+      () => `round(${of()}, ${random.pick([0, 1, 2, 5, random.chance(0.1) ? -1 : 3])})`,
+      () => `${random.pick(['round', 'abs', 'floor', 'ceil', '-'])}(${of()} )`,
+      () => `(${of()} ${random.pick(['+', '-', '*', '/'])} ${literal})`,
+      () => `(${literal} ${random.pick(['+', '-', '*', random.chance(0.2) ? '/' : '-'])} ${of()})`,
+      () => `(${of()} ${random.pick(['+', '-', '*', random.chance(0.2) ? '/' : '+'])} ${of()})`,
+    ])()
   }
 
   private quantile(field: string): string {
@@ -267,9 +289,9 @@ export class LaneStatements {
       case 4:
         return random.pick([...["host <> 'a'", "host NOT IN ('a', 'c')", "region <> 'us'", "host != 'none'"], this.like(), this.like()])
       case 5:
-        return `${random.pick(fields)} BETWEEN ${random.below(50)} AND ${random.below(100)}`
+        return `${this.number(fields)} BETWEEN ${random.below(50)} AND ${random.below(100)}`
       default:
-        return `${random.pick(fields)} ${random.pick(['>', '>=', '<', '<=', '=', '<>'])} ${random.pick(['90', '12.5', '-3', '1e2', '50', '0', '900719925474099', '1e15'])}`
+        return `${this.number(fields)} ${random.pick(['>', '>=', '<', '<=', '=', '<>'])} ${random.pick(['90', '12.5', '-3', '1e2', '50', '0', '900719925474099', '1e15'])}`
     }
   }
 
