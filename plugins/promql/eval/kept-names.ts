@@ -15,7 +15,10 @@ const SELECTING: ReadonlySet<string> = new Set(['topk', 'bottomk', 'limitk', 'li
 
 /** Whether series that both sides of an `or` have lose their names whichever side they are from. */
 export function sameNames({ lhs, rhs }: BinaryExpr): boolean {
-  const [left, right] = [namesOf(lhs), namesOf(rhs)]
+  return agree(namesOf(lhs), namesOf(rhs))
+}
+
+function agree(left: Names, right: Names): boolean {
   return left === 'none' || right === 'none' || (left !== undefined && left === right)
 }
 
@@ -51,8 +54,9 @@ function ofBinary(expr: BinaryExpr): Names {
   const { op, lhs, rhs, matching, returnBool } = expr
   if (op === 'and' || op === 'unless') return namesOf(lhs)
   if (op === 'or') {
+    // Each side is looked at once: of an "or" within others, twice would double with each of them.
     const [left, right] = [namesOf(lhs), namesOf(rhs)]
-    if (!sameNames(expr)) return undefined
+    if (!agree(left, right)) return undefined
     return left === 'none' ? right : left
   }
   if (matching?.include.some((name) => METADATA.has(name)) === true) return undefined

@@ -1,4 +1,5 @@
 import t from 'tap'
+import type { Expr } from '../ast.ts'
 import { parse } from '../parser/parse.ts'
 import { stepReach } from './step-reach.ts'
 
@@ -79,4 +80,28 @@ t.test('of some expressions steps are not told apart', async (t) => {
     'time() < a or rate(a[5m])',
   ])
     t.equal(of(query), undefined, query)
+})
+
+t.test('each part of an expression is looked at a few times, however many an "or" is within', async (t) => {
+  const levels = 16
+  let looks = 0
+  const counted = (expr: Expr): Expr =>
+    new Proxy(expr, {
+      get: (target, name) => {
+        if (name === 'kind') looks++
+        return Reflect.get(target, name)
+      },
+    })
+  for (const [first, next] of [
+    ['a', 'b'],
+    ['-a', '-b'],
+    ['vector(0)', 'b'],
+    ['a', '-b'],
+  ]) {
+    looks = 0
+    let chain: Expr = counted(parse(first))
+    for (let i = 0; i < levels; i++) chain = { ...parse(`(a) or (${next})`), lhs: chain } as Expr
+    stepReach(chain, LOOKBACK)
+    t.ok(looks > 0 && looks <= 4 * levels, `${first} in ${levels} of "or ${next}": ${looks} times`)
+  }
 })

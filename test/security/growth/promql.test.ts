@@ -111,6 +111,23 @@ const ANSWERED: Record<string, GrowingRequest> = {
   ),
 }
 
+const overRange = form('query_range', `&start=${START}&end=${START + 60}&step=15`)
+/** Terms of which each is an operand of what is before it, or behind it. */
+const chained = (operator: string, term: string): [string, Family<string>][] => [
+  [
+    `${term} ${operator} others`,
+    (bytes) => Array.from({ length: Math.min(490, times(bytes, term.length + operator.length + 2)) }, () => term).join(` ${operator} `),
+  ],
+  [`${term} ${operator} (others)`, nested(`${term} ${operator} (`, term, ')', 240)],
+]
+const OPERATORS = ['or', 'and', 'unless', '+', '<= bool', '<=']
+const CALLS = ['abs(', 'sort(', 'topk(1,', 'sum by(job)(', '-(', 'm or topk(1,', '-m or -(']
+const CHAINS = [
+  ...OPERATORS.flatMap((operator) => ['m', 'm*1', 'vector(0)'].flatMap((term) => chained(operator, term))),
+  ...CALLS.map((open): [string, Family<string>] => [`${open}others)`, nested(open, 'm', ')', 240)]),
+]
+const RANGES: Record<string, GrowingRequest> = Object.fromEntries(CHAINS.map(([name, query]) => [name, overRange(query, 4000)]))
+
 const parameter = (method: 'GET' | 'POST', url: string, body: Family<string>, bytes = 400_000): GrowingRequest => ({
   method,
   url: `/api/v1/${url}`,
@@ -150,6 +167,9 @@ t.test('PromQL', async (t) => {
   await some('texts that are laid out', all(format))
   await some('trees of texts', all(parse))
   await some('what is answered', ANSWERED)
+  await some('what is answered over a range', RANGES)
+  // It may go on from what it was answered.
+  await some('what is asked again over a range', RANGES)
   await some('parameters', PARAMETERS)
 })
 
