@@ -121,6 +121,7 @@ t.test('catalogue commands', async (t) => {
     t.equal(byNumber.get(8), 0)
     t.equal(byNumber.get(504), '"')
     t.equal(byNumber.get(557), 1_048_576n)
+    t.equal(byNumber.get(562), 0n, 'the JDBC driver casts it to Long')
     t.ok([...(byNumber.get(508) as Iterable<string>)].includes('select'))
     for (const number of [...Array(12).keys(), 100, 101, ...Array.from({ length: 77 }, (_, i) => 500 + i)]) {
       if (number !== 6 && number !== 7) t.ok(byNumber.has(number), `number ${number}`)

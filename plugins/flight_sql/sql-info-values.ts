@@ -158,7 +158,8 @@ export function sqlInfoValues(facts: SqlInfoFacts): Map<number, SqlInfoValue> {
     [559, unlimited],
     [560, unlimited],
     [561, unlimited],
-    [562, { int32: TRANSACTION_NONE }],
+    // An ordinal as well, but the JDBC driver takes no other than a 64-bit one.
+    [562, { bigint: TRANSACTION_NONE }],
     [563, no],
     [564, { int32: ISOLATION_NONE }],
     [565, no],

@@ -214,6 +214,15 @@ t.test('CREATE DATABASE and SHOW DATABASES are answered, by form and by query', 
   t.same(formed.json(), named.json())
   const own = await node.inject(`/query?db=default&q=${encodeURIComponent('SHOW DATABASES')}`)
   t.same(own.json(), show.json())
+  const both = await node.inject(`/query?q=${encodeURIComponent('CREATE DATABASE "a;b" WITH NAME "c;d"; SHOW DATABASES ;\n')}`)
+  t.same(both.json(), { results: [{ statement_id: 0 }, { ...show.json().results[0], statement_id: 1 }] }, 'each of several statements')
+  const dropped = await node.inject(`/query?q=${encodeURIComponent('CREATE DATABASE a; DROP DATABASE b')}`)
+  t.equal(dropped.statusCode, 200)
+  t.match(
+    dropped.json().results,
+    [{ statement_id: 0 }, { statement_id: 1, error: /^cannot answer "DROP DATABASE b": / }],
+    'nothing that is not done is told as done',
+  )
   const other = await node.inject(`/query?q=${encodeURIComponent('SELECT * FROM cpu')}`)
   t.equal(other.statusCode, 400)
   t.match(other.json().error, /cannot answer "SELECT \* FROM cpu"/)

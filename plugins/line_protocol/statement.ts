@@ -1,33 +1,45 @@
 /** What InfluxDB 1 clients ask before they write: a database is not a thing of its own here, so making one succeeds and does nothing. */
 import { SvcError } from 'svcdb/lib/errors'
 
-const OK = { results: [{ statement_id: 0 }] }
 const MAX_SHOWN = 128
-const CREATE = /^\s*create\s+database\s+(?:"((?:[^"\\]|\\.)+)"|([^\s;"]+))/i
+/** With what may follow the name, such as WITH DURATION. A semicolon in quotes ends no statement. */
+const CREATE = /create\s+database\s+(?:"((?:[^"\\]|\\.)+)"|([^\s;"]+))(?:[^;"]|"(?:[^"\\]|\\.)*")*/iy
+const SHOW = /show\s+databases\s*/iy
+const BETWEEN = /[\s;]*/y
 
 /**
+ * Several statements have a result each. One of another kind behind them is told as InfluxDB tells what fails on the way: with 200, and the reason as its result.
  * @param named the database that the request names. Any name can be written to, so it is one of those that are shown: some clients write only when theirs is.
  * @param check throws for a database that no write could go to.
- * @throws BAD_REQUEST
+ * @throws BAD_REQUEST when the first statement is of another kind.
  */
-export function answerStatement(
-  statement: string | undefined,
-  namespace: string,
-  named: string | undefined,
-  check: (database: string) => void = () => {},
-): object {
-  if (statement === undefined || statement.trim() === '') throw new SvcError('BAD_REQUEST', 'missing required parameter "q"')
-  const create = CREATE.exec(statement)
-  if (create !== null) {
-    check(create[1]?.replace(/\\(.)/g, '$1') ?? create[2])
-    return OK
-  }
-  if (/^show\s+databases(?:\s*;)?$/i.test(statement.trim())) {
-    const values = [...new Set([namespace, named ?? namespace])].map((name) => [name])
-    return { results: [{ statement_id: 0, series: [{ name: 'databases', columns: ['name'], values }] }] }
-  }
-  throw new SvcError(
-    'BAD_REQUEST',
-    `cannot answer "${statement.trim().slice(0, MAX_SHOWN)}": this endpoint knows CREATE DATABASE and SHOW DATABASES; query by POST /api/v1/svc/sql`,
-  )
+export function answerStatement(text: string | undefined, namespace: string, named: string | undefined, check: (database: string) => void = () => {}): object {
+  if (text === undefined || text.trim() === '') throw new SvcError('BAD_REQUEST', 'missing required parameter "q"')
+  const results: object[] = []
+  let at = /^\s*/.exec(text)?.[0].length ?? 0
+  do {
+    const create = matchAt(CREATE, text, at)
+    const known: RegExpExecArray | undefined = create ?? matchAt(SHOW, text, at)
+    const end = at + (known?.[0].length ?? 0)
+    if (known === undefined || (end < text.length && text[end] !== ';')) {
+      const error = `cannot answer "${text.slice(at).trim().slice(0, MAX_SHOWN)}": this endpoint knows CREATE DATABASE and SHOW DATABASES; query by POST /api/v1/svc/sql`
+      if (results.length === 0) throw new SvcError('BAD_REQUEST', error)
+      results.push({ statement_id: results.length, error })
+      break
+    }
+    if (create !== undefined) check(create[1]?.replace(/\\(.)/g, '$1') ?? (create[2] as string))
+    results.push({ statement_id: results.length, ...(create === undefined && databases(namespace, named)) })
+    at = end + (matchAt(BETWEEN, text, end)?.[0].length ?? 0)
+  } while (at < text.length)
+  return { results }
+}
+
+function databases(namespace: string, named: string | undefined): object {
+  const values = [...new Set([namespace, named ?? namespace])].map((name) => [name])
+  return { series: [{ name: 'databases', columns: ['name'], values }] }
+}
+
+function matchAt(expression: RegExp, text: string, at: number): RegExpExecArray | undefined {
+  expression.lastIndex = at
+  return expression.exec(text) ?? undefined
 }

@@ -1,5 +1,7 @@
 // The Flight SQL JDBC driver. Arguments: the address of Flight SQL, and where that has TLS and keys the file of its certificate. The measurement
 // `jdbc` is written before: see flight-jdbc.test.ts.
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.math.BigDecimal;
 import java.sql.Connection;
 import java.sql.DatabaseMetaData;
@@ -263,6 +265,17 @@ public class FlightSqlJdbc {
       meta.getMaxStatementLength();
       meta.supportsGroupBy();
       meta.supportsOuterJoins();
+    });
+    check("DatabaseMetaData: each of its values has the type that the driver reads", () -> {
+      equal(meta.getDefaultTransactionIsolation(), Connection.TRANSACTION_NONE);
+      for (Method method : DatabaseMetaData.class.getMethods()) {
+        if (method.getParameterCount() > 0) continue;
+        try {
+          method.invoke(meta);
+        } catch (InvocationTargetException error) {
+          throw new AssertionError(method.getName(), error.getCause());
+        }
+      }
     });
     check("DatabaseMetaData: getCatalogs, getSchemas, getTableTypes", () -> {
       equal(all(meta.getCatalogs(), row -> row.getString("TABLE_CAT")).size(), 1);
