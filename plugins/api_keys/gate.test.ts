@@ -230,6 +230,21 @@ t.test('a key that is revoked while it is verified is refused', async (t) => {
   t.match(ask(text), { principal: 'x' }, 'remembered')
 })
 
+t.test('a key that is revoked elsewhere while it is verified is refused', async (t) => {
+  let standing = true
+  const keyring = new Keyring()
+  const text = keyText()
+  const matches: GateDependencies['matches'] = async (_phc, token) => {
+    standing = false
+    return token === text
+  }
+  const { gate, registry } = bareGate({ keyring, matches, confirm: async (key) => (standing ? key : undefined) }, () => 0)
+  t.teardown(() => registry.close())
+  const more = { source: 'runtime', namespaces: [], admin: false, roles: [], enabled: true, phc: dummyPhc(), lookup: lookupOf(text) } as const
+  keyring.add(makeKey({ id: 'x', name: 'x', ...more }))
+  for (let i = 0; i < 2; i++) t.match(await gate.authenticate(credentialsOf(`Bearer ${text}`)), { code: 'UNAUTHORIZED' }, 'nor is it remembered')
+})
+
 t.test('a key that was revoked elsewhere is refused during an attack as well', async (t) => {
   let time = 0
   let standing = true

@@ -1,4 +1,5 @@
 import { deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
+import { SvcError } from 'svcdb/lib/errors'
 import { boot, Message, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
 import { type WireMetric, type WireResource, writeMetrics, writeRequest } from './testing-wire.ts'
@@ -307,4 +308,27 @@ t.test('a retry with its Idempotency-Key', async (t) => {
   const again = await send(node, writeMetrics([gauge('g', 1)]), headers)
   t.equal(again.status, 409)
   t.match(texts(again.body), /CONFLICT: /)
+})
+
+t.test('what the storage does not take is to come again, and is not said to be written', async (t) => {
+  const node = await boot({ plugins: ['otlp'] })
+  t.teardown(() => node.stop())
+  const write = node.storage.write.bind(node.storage)
+  for (const code of ['BACKPRESSURE', 'STORAGE_FULL'] as const) {
+    node.storage.write = async (batch) => {
+      node.storage.recycle(batch)
+      throw new SvcError(code, 'later')
+    }
+    for (const [message, headers] of [
+      [writeRequest(one([gauge('g', 1)])), PROTOBUF],
+      [asJson(one([gauge('g', 1)])), JSON_TYPE],
+    ] as const) {
+      const { status, retryAfter, body } = await send(node, message, headers)
+      t.match([status, retryAfter], [503, /^\d+$/], code)
+      t.match(texts(body), code)
+    }
+    t.equal(await metric(node, 'otlp_points_written_total'), 0)
+  }
+  node.storage.write = write
+  t.equal((await send(node, writeRequest(one([gauge('g', 1)])))).status, 204)
 })

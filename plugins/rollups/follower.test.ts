@@ -83,19 +83,22 @@ function stage(position?: string) {
   return { follower, lower, upper, registry, cursors, asked, failures, dirty }
 }
 
-const rowsAt = (...seconds: bigint[]): object => ({
+const rowsAtNanos = (...times: bigint[]): object => ({
   kind: 'rows',
   namespace: '',
   measurement: 'a',
-  times: new Int32Array(BigInt64Array.from(seconds, (x) => x * S).buffer),
-  rows: seconds.length,
+  times: new Int32Array(BigInt64Array.from(times).buffer),
+  rows: times.length,
 })
+const rowsAt = (...seconds: bigint[]): object => rowsAtNanos(...seconds.map((x) => x * S))
 const told = (change: Partial<Change>) => ({ namespace: '', measurement: 'a', ...change })
 
 t.test('each change marks what it has changed, and the tier above with it', async (t) => {
   for (const [change, want] of [
     [rowsAt(250n, 133n, 260n), [[[130, 140]], [[120, 140]]]],
     [rowsAt(250n), [[], []]],
+    [rowsAt(200n), [[], []]],
+    [rowsAtNanos(200n * S - 1n), [[[190, 200]], [[180, 200]]]],
     [told({ kind: 'series_deleted', start: 111n * S, end: 121n * S } as Partial<Change>), [[[110, 130]], [[100, 140]]]],
     [told({ kind: 'series_deleted' }), [[[100, 200]], [[100, 200]]]],
     [told({ kind: 'measurement_dropped' }), [[[100, 200]], [[100, 200]]]],

@@ -79,3 +79,52 @@ t.test('slices grow while they have few rows and are quick, and shrink when they
   await heavy.compute()
   t.equal(heavy.works[1].rollup.slice, 2, 'few rows may have much in them')
 })
+
+/** Brings buckets of these times to the target. @param refused whether a write is. @returns how many rows each write had. */
+async function bring({ times, keptFrom, refused = () => false, gone = () => false }: Bringing): Promise<number[]> {
+  const writes: number[] = []
+  const body = { name: 'r', source_measurement: 's', target_measurement: 'r', every: '1m', aggregations: ['avg'] }
+  const rollup = new Rollup(definitionOf(body, '', 0n), 64)
+  const table = { measurement: undefined, rows: 0, addRow: () => table.rows++ }
+  const batch = () => ({ namespace: '', resolver: { measurement() {}, series: () => 0 }, table: () => table })
+  const write = async (_context: object, _options: object, fill: (target: object) => void) => {
+    table.rows = 0
+    fill(batch())
+    writes.push(table.rows)
+    rollup.deleted = gone(writes.length)
+    const failed = refused(writes.length)
+    const rejections = failed ? [{ position: 0, code: 'INVALID_POINT', message: 'it is too old' }] : []
+    return { written: table.rows - rejections.length, rejected: rejections.length, rejections }
+  }
+  const svc = { storage: { admission: async () => ({ keptFrom }) }, systemContext: async () => ({}), ingest: { write } } as unknown as Svc
+  const materialiser = new Materialiser(svc, {} as RollupsConfig, { points: { inc() {} } } as unknown as RollupMetrics)
+  const rows = { sourceRows: 1, groups: [{}], group: new Int32Array(times.length), times: BigInt64Array.from(times), columns: [] }
+  const part = { state: 'done' as const, start: 0n, end: 100n, buckets: 1, rows, unchanged: new Uint8Array(times.length), stale: [] }
+  await materialiser.bring(rollup, part, new AbortController().signal)
+  return writes
+}
+
+interface Bringing {
+  times: readonly bigint[]
+  keptFrom?: bigint
+  refused?(write: number): boolean
+  /** Whether the rollup is deleted by now. */
+  gone?(write: number): boolean
+}
+
+t.test('a slice of which a point is refused has failed', async (t) => {
+  t.same(await bring({ times: [1n, 2n] }), [2])
+  const cause = /^cannot materialise rollup "r": 1 of its points were refused, the first: it is too old$/
+  await t.rejects(bring({ times: [1n, 2n], refused: () => true }), { code: 'INVALID_POINT', message: cause })
+})
+
+t.test('what retention of the target has taken is not written', async (t) => {
+  t.same(await bring({ times: [9n, 10n, 11n], keptFrom: 10n }), [2])
+  t.same(await bring({ times: [9n], keptFrom: 10n }), [])
+})
+
+t.test('once a rollup is deleted nothing more of it is written', async (t) => {
+  const times = Array.from({ length: 5000 }, (_, i) => BigInt(i))
+  t.same(await bring({ times }), [4096, 904], 'in parts')
+  await t.rejects(bring({ times, gone: (write) => write === 1 }), { message: /it was deleted meanwhile/ })
+})

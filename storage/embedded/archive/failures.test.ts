@@ -100,6 +100,25 @@ t.test('a table that cannot be moved does not hold up the others', async (t) => 
   await closeAndRemove(engine, dir, folder)
 })
 
+t.test('a store that takes nothing is asked three times a run, and what it said first is told', async (t) => {
+  const [dir, folder] = [tempDir(), tempDir()]
+  let puts = 0
+  const store = folderStore(folder, false, (operation, key) => {
+    if (operation === 'put' && key.includes('measurement=')) throw new Error(`refused ${++puts}`)
+  })
+  const engine = await open(t, dir, store)
+  const rows = (day: number) => ['a', 'b', 'c', 'd', 'e'].map((measurement) => ({ measurement, tags: ['host', 'a'], time: at(day), fields: { a: 1, b: 2 } }))
+  for (const day of [12, 0]) {
+    await write(engine, rows(day))
+    await engine.flush()
+  }
+  for (const run of [0, 1]) {
+    t.match(await engine.archive.run(COLD), { objects: 0, rows: 0, failure: new RegExp(`refused ${run * 3 + 1}$`) })
+    t.equal(puts, run * 3 + 3)
+  }
+  await closeAndRemove(engine, dir, folder)
+})
+
 t.test('what is stored is compared with what was written', async (t) => {
   const [dir, folder] = [tempDir(), tempDir()]
   for (const remote of [false, true]) {

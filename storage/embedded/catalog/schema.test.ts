@@ -1,12 +1,20 @@
+import { SvcError } from 'svcdb/lib/errors'
 import t from 'tap'
+import { NamespaceGate } from '../../common/namespace-gate.ts'
 import type { Definitions } from '../wal/record.ts'
-import { describe, Schema, type Undo } from './schema.ts'
+import { describe, type Measurement, Schema, type Undo } from './schema.ts'
 
 /** A write that adds fields, as admission does it. */
-function write(schema: Schema, name: string, fields: string[], type: 'float64' | 'int64' = 'float64'): { definitions: Definitions; undo(): void } {
+function write(
+  schema: Schema,
+  name: string,
+  fields: string[],
+  type: 'float64' | 'int64' = 'float64',
+  namespace = '',
+): { definitions: Definitions; undo(): void } {
   const definitions: Definitions = {}
   const undo: Undo = []
-  const measurement = schema.resolve('', name)
+  const measurement = schema.resolve(namespace, name)
   schema.keep(measurement, definitions, undo)
   for (const field of fields) if (!measurement.fields.has(field)) schema.addField(measurement, field, type, 0, definitions, undo)
   schema.settle(measurement, definitions, undo)
@@ -76,6 +84,7 @@ t.test('writes that fail together are undone newest first, and leave nothing', a
   const tables = schema.tables.filter((table) => table !== undefined)
   t.equal(JSON.stringify([schema.find('', 'm')?.def(), tables.map((table) => table.def())]), before)
   t.equal(schema.find('', 'm')?.list.length, 1)
+  t.same(schema.find('', 'm')?.tables, tables)
   t.equal([...schema.sharedOnes].length, 1)
   const again = write(schema, 'm', ['y'], 'int64')
   schema.confirm(again.definitions)
@@ -98,6 +107,80 @@ t.test('a measurement whose first write and drop both fail keeps its number', as
   t.equal(schema.any(measurement.id), measurement)
   schema.releaseProvisional()
   t.equal(schema.find('', 'm'), undefined, 'and goes when nobody has written it since')
+})
+
+t.test('a name goes with the measurement that has it: not with one that was dropped before', async (t) => {
+  const schema = new Schema()
+  schema.confirm(write(schema, 'm', ['v']).definitions)
+  const dropped = schema.resolve('', 'm')
+  schema.hide(dropped)
+  t.same(names(schema), [])
+  schema.confirm(write(schema, 'm', ['w']).definitions)
+  const late = write(schema, 'late', ['v'])
+  schema.hide(schema.resolve('', 'late'))
+  // Its record is before that of the drop.
+  schema.confirm(late.definitions)
+  schema.remove(dropped, 1)
+  t.same(names(schema), [['m', ['w']]])
+  t.not(schema.find('', 'm'), dropped)
+  t.equal(schema.find('', 'late'), undefined)
+  schema.remove(schema.find('', 'm') as Measurement, 1)
+  t.ok(schema.owns(''), 'what can be restored is of the namespace')
+  schema.remove(schema.any(2) as Measurement, 1)
+  t.notOk(schema.owns(''))
+})
+
+t.test('what a decoder has begun under the name of a dropped measurement is looked up again when that comes back', async (t) => {
+  const schema = new Schema()
+  schema.confirm(write(schema, 'm', ['v']).definitions)
+  const dropped = schema.resolve('', 'm')
+  schema.hide(dropped)
+  const begun = schema.resolve('', 'm')
+  t.equal(schema.byId[begun.id], begun)
+  schema.reveal(dropped)
+  t.equal(schema.find('', 'm'), dropped)
+  t.equal(schema.byId[begun.id], undefined)
+})
+
+t.test('fields are counted while they can be there, and by a start as before it', async (t) => {
+  const gate = new NamespaceGate({ maxSeriesCardinality: 100, maxFields: 100 })
+  gate.guard = { refusal: () => undefined, bounds: () => ({ maxSeries: 0, maxMeasurements: 0 }), exceeded: () => new SvcError('RATE_LIMITED', '') }
+  /** All, and those of each namespace by what it has left of its three quarters. */
+  const counts = (schema: Schema) => [schema.fields, ...['a', 'b'].map((namespace) => 75 - schema.fieldsLeft(namespace))]
+  const schema = new Schema(gate)
+  const writes = [
+    write(schema, 'm', ['v', 'w', 'x'], 'float64', 'a'),
+    write(schema, 'n', ['v'], 'float64', 'a'),
+    write(schema, 'm', ['v', 'w'], 'float64', 'b'),
+  ]
+  t.same(counts(schema), [6, 4, 2], 'those of writes on their way too')
+  for (const { definitions } of writes) schema.confirm(definitions)
+  const failed = [write(schema, 'm', ['y'], 'float64', 'a'), write(schema, 'o', ['v', 'w'], 'float64', 'b')]
+  t.same(counts(schema), [9, 5, 4])
+  for (const { undo } of failed.reverse()) undo()
+  t.same(counts(schema), [6, 4, 2])
+  const dropped = schema.find('a', 'm') as Measurement
+  schema.hide(dropped)
+  t.same(counts(schema), [6, 4, 2], 'a dropped measurement may come back')
+
+  const restored = new Schema(gate)
+  const tables = schema.tables.flatMap((table) => (table === undefined ? [] : [table.def()]))
+  restored.restore(
+    tables,
+    [0, 1, 2].map((id) => (schema.any(id) as Measurement).def()),
+  )
+  t.same(counts(restored), [6, 4, 2], 'from the catalog')
+  const replayed = new Schema(gate)
+  for (const again of [replayed, replayed, restored]) {
+    for (const { definitions } of writes) again.apply(definitions)
+    t.same(counts(again), [6, 4, 2], 'from the log, once')
+    t.same(
+      again.tables.flatMap((table) => table?.def() ?? []),
+      tables,
+    )
+  }
+  schema.remove(dropped, 1)
+  t.same(counts(schema), [3, 1, 2])
 })
 
 t.test('a field that an earlier server stored for a write that failed gives way to what the log says', async (t) => {

@@ -31,3 +31,20 @@ t.test('definitions alone do not wait for a commit of their own', async (t) => {
     t.equal(unstored.waiting, false)
   }
 })
+
+t.test('the first marks that have so much weight together, or one that has more', async (t) => {
+  const unstored = new Unstored()
+  for (const id of [1, 2, 3, 4]) unstored.mark('table', id)
+  const weights = new Map([
+    [1, 9],
+    [3, 2],
+    [4, 3],
+  ])
+  const upTo = (most: number) => [...unstored.upTo('table', most, (id) => weights.get(id)).keys()]
+  t.same(upTo(5), [1], 'an entry is never too large')
+  t.same(upTo(11), [1, 3], 'those without a weight are passed over')
+  t.same(upTo(13), [1, 3])
+  t.same(upTo(14), [1, 3, 4])
+  t.same(upTo(0), [])
+  t.same([...unstored.some('table', 2).keys()], [1, 2])
+})

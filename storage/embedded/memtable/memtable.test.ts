@@ -2,15 +2,18 @@
 
 import type { ByteHeap, TableBatch } from 'svcdb/lib/columns'
 import t from 'tap'
+import { Random } from '../../conformance/random.ts'
 import { memtableWriter } from '../testing/memtable-writer.ts'
 import type { FieldDef } from '../threads/definitions.ts'
 import { HEAP_BUFFERS } from '../threads/memtable-layout.ts'
 import { heapBytes } from './row-gather.ts'
 import { SeriesTimes } from './series-times.ts'
+import { MemtableMemory, SlabPool } from './slabs.ts'
 
 const field: FieldDef = { id: 0, name: 's', column: 's', type: 'string', scale: 0 }
 /** So that a few texts take as many addresses as gigabytes of them do. */
 const BUFFER = 64
+const SEED = Number(process.env.SVC_SEED ?? Date.now() % 1_000_000)
 
 function writer() {
   let written = 0
@@ -45,6 +48,39 @@ t.test("all addresses that there are lead to their text, and no text is given on
   )
   t.throws(() => write(1), { message: /no addresses left/ })
   t.ok(memtable.full)
+})
+
+t.test(`in memory that held other texts, a row without one has the address of none (seed ${SEED})`, async (t) => {
+  const slabs = new SlabPool({ memtableBytes: 8 << 20, keptBytes: 16 << 20 })
+  const used = new MemtableMemory(slabs)
+  for (let slab = 0; slab < 8; slab++) new Uint8Array(used.allocate(1 << 20).buffer).fill(0x7f)
+  used.release((done) => done())
+  const random = new Random(SEED)
+  const fields: FieldDef[] = []
+  const fill = (batch: TableBatch, row: number, set: readonly number[], heap: ByteHeap): void => {
+    for (const id of set) {
+      const at = heap.reserve(1)
+      heap.bytes[at] = id
+      batch.column(fields[id].name, fields[id].type).setPair(row, at, 1)
+    }
+  }
+  const { write, chunks } = memtableWriter(fields, fill, { memory: new MemtableMemory(slabs) })
+  const wanted: number[] = []
+  // Fields come one after the other: the first ones with chunks of their own, then chunks are copied to have them.
+  for (let id = 0; id < 20; id++) {
+    fields.push({ id, name: `s${id}`, column: `s${id}`, type: id % 2 === 0 ? 'string' : 'histogram', scale: 0 })
+    for (const known of [id, random.below(id + 1), random.below(id + 1)]) {
+      const rows = Array.from({ length: random.pick([1, 2]) }, () => [...new Set([known, random.below(id + 1), random.below(id + 1)])])
+      write(rows)
+      wanted.push(...rows.flat())
+    }
+  }
+  const lengths = chunks().flatMap(({ rows, views: { i32 }, columns }) =>
+    columns.flatMap(({ offset }) => Array.from({ length: rows }, (_, row) => i32.subarray(offset / 4 + row * 2, offset / 4 + row * 2 + 2))),
+  )
+  t.ok(lengths.length > wanted.length, `${chunks().length} chunks, ${lengths.length} places, ${wanted.length} texts`)
+  t.equal(lengths.filter(([, length]) => length === 1).length, wanted.length)
+  t.ok(lengths.every(([address, length]) => length === 1 || (address === 0 && length === 0)))
 })
 
 t.test('a memtable is full while the largest record still has room', async (t) => {

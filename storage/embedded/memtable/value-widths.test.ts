@@ -88,6 +88,16 @@ t.test('numbers at the ends of what each width holds', async (t) => {
     }
 })
 
+t.test('the largest unsigned numbers are not small negative ones', async (t) => {
+  const fields: FieldDef[] = [{ id: 0, name: 'u', column: 'u', type: 'uint64', scale: 0 }]
+  for (const value of [2n ** 64n - 1n, 2n ** 64n - 2n ** 15n, 2n ** 64n - 2n ** 31n, 2n ** 63n, 2n ** 31n, 2n ** 32n - 1n]) {
+    const { write, chunks } = writer(fields)
+    write([[value], [1n]])
+    t.same(read(chunks(), fields), [[value], [1n]])
+    t.equal(chunks()[0].columns.get(0)?.width, 8, 'readers take narrow values for signed ones')
+  }
+})
+
 t.test('rows of small numbers take a third of the memory', async (t) => {
   const fields: FieldDef[] = Array.from({ length: 10 }, (_, id) => ({
     id,

@@ -10,10 +10,13 @@ import type { StateEvent } from '../threads/messages.ts'
 export function memtableWriter<T>(
   fields: readonly FieldDef[],
   fill: (batch: TableBatch, row: number, values: T, heap: ByteHeap) => void,
-  { memtableBytes = 8 << 20, heapBuffer }: { memtableBytes?: number; heapBuffer?: number } = {},
+  {
+    memtableBytes = 8 << 20,
+    heapBuffer,
+    memory = new MemtableMemory(new SlabPool({ memtableBytes, keptBytes: memtableBytes })),
+  }: { memtableBytes?: number; heapBuffer?: number; memory?: MemtableMemory } = {},
 ) {
   const events: StateEvent[] = []
-  const memory = new MemtableMemory(new SlabPool({ memtableBytes, keptBytes: memtableBytes }))
   const publish = (event: StateEvent): void => void events.push(event)
   const memtable = new Memtable({ id: 0, sequence: 1, firstWal: 1, seriesCapacity: 16, memory, publish, ...(heapBuffer !== undefined && { heapBuffer }) })
   const times = new SeriesTimes()
