@@ -229,6 +229,7 @@ export class SvcNode {
       metrics: this.metrics,
       auth: this.auth,
       http: this.http,
+      routeOwners: new Map(),
       ingest: new IngestGate(storage, limits, this.metrics.child('kernel'), this.clock),
       clock: this.clock,
       tracing,
