@@ -151,7 +151,11 @@ export async function resolveConfig(read: ConfigSource, options: ResolveOptions 
   const selected = await withIncluded(listedOnce, read, problems)
   const ofPlugins = await overridesIn(read, [...new Set([...named, ...selected])])
   const source = { ...read, overrides: new Map([...read.overrides, ...givenBy(ofPlugins, read.flags ?? {}, read.env ?? {})]) }
-  const plugins = startOrder(selected, problems)
+  const plugins = startOrder(
+    selected,
+    problems,
+    named.filter((plugin) => !selected.includes(plugin)),
+  )
   problems.push(...nameClashes(plugins))
 
   const mounts = plugins.flatMap((plugin) => mountsOf(plugin).map((mount) => ({ ...mount, plugin })))
