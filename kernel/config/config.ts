@@ -99,7 +99,8 @@ export function readConfig(flags: Record<string, string | undefined>, env: Recor
     } catch (error) {
       const line = (error as { line?: number }).line
       const text = (error as Error).message.split('\n', 1)[0]
-      throw new ConfigError([`cannot read config "${path}"${line === undefined ? '' : ` at line ${line}`}: ${text}`])
+      const hint = (error as NodeJS.ErrnoException).code === 'ENOENT' ? '; name a file that is there, as seen from the folder in which svc is started' : ''
+      throw new ConfigError([`cannot read config "${path}"${line === undefined ? '' : ` at line ${line}`}: ${text}${hint}`])
     }
     tree = expandVariables(tree, '', path, env, unset) as Tree
   }
