@@ -2,7 +2,8 @@
 import { didYouMean } from './lib/text/index.ts'
 import type { Plugin } from './plugin.ts'
 
-export function startOrder(plugins: readonly Plugin[], problems: string[]): Plugin[] {
+/** @param off plugins that are named, and do not run as their section is not there. */
+export function startOrder(plugins: readonly Plugin[], problems: string[], off: readonly Plugin[] = []): Plugin[] {
   const providers = new Map<string, Plugin>()
   for (const plugin of plugins) {
     for (const name of [plugin.id, ...(plugin.provides ?? [])]) {
@@ -30,14 +31,17 @@ export function startOrder(plugins: readonly Plugin[], problems: string[]): Plug
     for (const name of plugin.requires ?? []) {
       const provider = providers.get(name)
       if (provider !== undefined) visit(provider)
-      else
-        problems.push(
-          `cannot run plugin "${plugin.id}": it requires "${name}", which no selected plugin provides; ${didYouMean(name, providers.keys(), 'add the plugin to plugins')}`,
-        )
+      else problems.push(`cannot run plugin "${plugin.id}": it requires "${name}", ${absent(name, providers.keys(), off)}`)
     }
     path.pop()
     ordered.push(plugin)
   }
   for (const plugin of plugins) visit(plugin)
   return ordered
+}
+
+function absent(name: string, provided: Iterable<string>, off: readonly Plugin[]): string {
+  const idle = off.find(({ id, provides = [] }) => id === name || provides.includes(name))
+  if (idle === undefined) return `which no selected plugin provides; ${didYouMean(name, provided, 'add the plugin to plugins')}`
+  return `which plugin "${idle.id}" provides where the file has its section; add [${idle.section ?? idle.id}]`
 }

@@ -75,6 +75,8 @@ export class Lifecycle {
     return this.goingDown
   }
 
+  /** What is being undone, such as `drain of plugin "sql"`, for whoever does not wait until it is late. */
+  undoing: string | undefined
   private readonly failures: Error[] = []
 
   private async descend(): Promise<Error[]> {
@@ -86,11 +88,14 @@ export class Lifecycle {
   }
 
   private async undo(phase: 'drain' | 'stop', step: Step): Promise<void> {
+    this.undoing = `${phase} of ${step.name}`
     try {
       await limited(phase, step.name, this.limits[phase], () => step[phase]?.())
     } catch (error) {
       this.failures.push(error as Error)
       this.log.error({ err: error }, (error as Error).message)
+    } finally {
+      this.undoing = undefined
     }
   }
 }

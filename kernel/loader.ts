@@ -70,7 +70,9 @@ export async function loadPlugin(name: string, folder: string): Promise<Plugin> 
       throw new Error(
         `cannot find plugin "${name}": there is no such .ts or .js file, nor a folder with an index or a package.json, at ${resolve(folder, name)}`,
       )
-    const hint = didYouMean(name, builtinPlugins(), `the built-in plugins are ${builtinPlugins().join(', ')}`)
+    const hint = existsSync(resolve(folder, name))
+      ? `a path begins with "./": did you mean "./${name}"?`
+      : didYouMean(name, builtinPlugins(), `the built-in plugins are ${builtinPlugins().join(', ')}`)
     throw new Error(`cannot find plugin "${name}": it is no built-in id, nor a package installed at ${folder}; ${hint}`)
   }
   const plugin = (await importFile('plugin', name, file)).default

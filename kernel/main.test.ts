@@ -31,6 +31,7 @@ function config(delayMs: number, shutdownSecs: number): string {
     import { definePlugin } from '${new URL('./index.ts', import.meta.url).href}'
     export default definePlugin({ id: 'slow', summary: 's', stability: 'beta', setup(svc) {
       svc.http.get('/slow', async () => { svc.log.info('it is asked'); await new Promise((resolve) => setTimeout(resolve, ${delayMs})); return { done: true } })
+      svc.http.get('/hang', async () => { svc.drain(() => new Promise(() => {})); return {} })
       // A native call that takes minutes, on a thread that an exit would wait for.
       svc.http.get('/stuck', async () => { pbkdf2('a', 'b', 500_000_000, 64, 'sha512', () => {}); svc.stop(() => new Promise(() => {})); return {} })
     } })`
@@ -115,6 +116,15 @@ t.test('SIGTERM ends the process in time while a thread does not end', async (t)
   await run.exit
   t.equal(run.child.signalCode, 'SIGKILL')
   t.match(run.err(), /cannot stop within server.shutdown_timeout_secs/)
+})
+
+t.test('a plugin whose drain does not end is named before the process is killed', async (t) => {
+  const run = start(['serve', '--config', config(0, 0.5)])
+  await fetch(`${await urlOf(run)}/hang`)
+  run.child.kill('SIGTERM')
+  await run.exit
+  t.equal(run.child.signalCode, 'SIGKILL')
+  t.match(run.err(), /cannot stop within server.shutdown_timeout_secs.* waits_for="drain of plugin \\"slow\\""/)
 })
 
 t.test('a taken port exits 1, naming the address', async (t) => {

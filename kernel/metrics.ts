@@ -38,7 +38,7 @@ export class MetricsRegistry {
     return new Metrics(this, owner)
   }
 
-  /** The metric `name` of `owner`, made by `make` the first time. @throws Error when another owner has it. */
+  /** The metric `name` of `owner`, made by `make` the first time. @throws Error when another owner has it, or a name of it cannot be. */
   claim<T extends Counter | Gauge | Histogram>(owner: string, name: string, make: (fullName: string) => T): T {
     const known = this.owners.get(name)
     if (known !== undefined) {
@@ -47,7 +47,12 @@ export class MetricsRegistry {
       }
       return known.metric as T
     }
-    const metric = make(PREFIX + name)
+    let metric: T
+    try {
+      metric = make(PREFIX + name)
+    } catch (error) {
+      throw new Error(`cannot register metric "${PREFIX}${name}" of "${owner}": ${(error as Error).message}; names are letters, digits and "_"`)
+    }
     this.owners.set(name, { owner, metric })
     return metric
   }

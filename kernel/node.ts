@@ -160,6 +160,11 @@ export class SvcNode {
     return this.http?.term?.problem(this.clock.now())
   }
 
+  /** What a stop waits for now, such as `drain of plugin "sql"`. */
+  get stopsAt(): string | undefined {
+    return this.lifecycle.undoing
+  }
+
   /** Safe twice and at any time. @returns what failed on the way. */
   async stop(): Promise<Error[]> {
     this.state = 'stopping'
@@ -229,6 +234,7 @@ export class SvcNode {
       metrics: this.metrics,
       auth: this.auth,
       http: this.http,
+      routeOwners: new Map(),
       ingest: new IngestGate(storage, limits, this.metrics.child('kernel'), this.clock),
       clock: this.clock,
       tracing,

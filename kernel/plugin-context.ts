@@ -24,6 +24,8 @@ export interface SharedDependencies {
   metrics: MetricsRegistry
   auth: Auth
   http: HttpServer
+  /** Ids of plugins by method and path of their routes. */
+  routeOwners: Map<string, string>
   ingest: IngestGate
   clock: Clock
   tracing: Tracing
@@ -199,7 +201,7 @@ function requireStorage({ storage }: SharedDependencies): Storage {
   return open
 }
 
-function routesOf(id: string, scope: FastifyInstance, { http, ingest }: SharedDependencies, hooks: Hooks): HttpRoutes {
+function routesOf(id: string, scope: FastifyInstance, { http, ingest, routeOwners }: SharedDependencies, hooks: Hooks): HttpRoutes {
   /** Failures of routes that write points are counted wherever they come from: the body, the handler, the storage. */
   const counting = <T extends { config?: RouteConfig; errorHandler?: unknown }>(options: T): T => {
     if (options.config?.ingest === undefined) return options
@@ -212,14 +214,25 @@ function routesOf(id: string, scope: FastifyInstance, { http, ingest }: SharedDe
   }
   const add = (method: 'GET' | 'POST' | 'PUT' | 'DELETE') => (path: string, options: HttpOptions | HttpHandler, handler?: HttpHandler) => {
     const [given, handle] = typeof options === 'function' ? [{}, options] : [options, handler as HttpHandler]
-    scope.route({ ...counting(given), schema: tagged(id, given.schema), method, url: path, handler: wrap(handle) as never })
+    routes.route({ ...given, method, url: path, handler: handle } as Parameters<HttpRoutes['route']>[0])
   }
   const routes: HttpRoutes = {
     get: add('GET'),
     post: add('POST'),
     put: add('PUT'),
     delete: add('DELETE'),
-    route: (options) => void scope.route({ ...counting(options), schema: tagged(id, options.schema), handler: wrap(options.handler) as never }),
+    route(options) {
+      const keys = [options.method].flat().map((method) => `${method} ${options.url}`)
+      try {
+        scope.route({ ...counting(options), schema: tagged(id, options.schema), handler: wrap(options.handler) as never })
+      } catch (error) {
+        if ((error as { code?: string }).code !== 'FST_ERR_DUPLICATED_ROUTE') throw error
+        const key = keys.find((each) => routeOwners.has(each))
+        const owner = key === undefined ? 'the server itself has it' : `plugin "${routeOwners.get(key)}" has it already`
+        throw new Error(`cannot add the route "${key ?? keys.join(', ')}": ${owner}; give it another path, or select one of the two`)
+      }
+      for (const key of keys) routeOwners.set(key, id)
+    },
     pages(path, directory, { action, ...options } = {}) {
       const folder = new PageFolder(directory, options)
       addPages(routes, path, folder, action)

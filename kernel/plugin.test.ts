@@ -42,6 +42,39 @@ t.test('the plugin of the design page works as written', async (t) => {
   t.match((await node.inject('/metrics')).body, 'svc_greetings_total 1')
 })
 
+t.test('a declaration without one of its members says which is missing', async (t) => {
+  const whole = { id: 'whole', summary: 'For a test', stability: 'beta', setup() {} }
+  const cases: [Record<string, unknown>, string][] = [
+    [{ id: undefined }, 'cannot define a plugin: it has no id; give it one, such as id: "hello"'],
+    [{ summary: undefined }, 'cannot define plugin "whole": it has no summary; say in one line what it does'],
+    [{ stability: undefined }, 'cannot define plugin "whole": its stability is none of stable, beta, experimental; give it one of them'],
+    [{ stability: 'alpha' }, 'cannot define plugin "whole": its stability is none of stable, beta, experimental; give it one of them'],
+    [{ setup: undefined }, 'cannot define plugin "whole": it has no setup; give it a function of that name, which declares its routes and hooks'],
+  ]
+  const declare = (given: unknown) => definePlugin(given as Plugin)
+  t.equal(declare(whole).id, 'whole')
+  for (const [changed, message] of cases) t.throws(() => declare({ ...whole, ...changed }), { message })
+})
+
+t.test('a route that somebody else has is refused, and whose it is is said', async (t) => {
+  const serves = (id: string, path: string) => plugin(id, (svc) => svc.http.get(path, async () => id))
+  await t.rejects(boot({ plugins: [serves('first', '/a'), serves('second', '/a')] }), {
+    message: 'cannot set up plugin "second": cannot add the route "GET /a": plugin "first" has it already; give it another path, or select one of the two',
+  })
+  await t.rejects(boot({ plugins: [serves('first', '/health')] }), /cannot add the route "GET \/health": the server itself has it; give it another path/)
+})
+
+t.test('a metric that cannot be is named', async (t) => {
+  const counts = (name: string, labels: string[]) => plugin('counts', (svc) => void svc.metrics.counter(name, 'For a test', labels))
+  const head = 'cannot set up plugin "counts": cannot register metric'
+  await t.rejects(boot({ plugins: [counts('per-second', [])] }), {
+    message: `${head} "svc_per-second" of "counts": Invalid metric name; names are letters, digits and "_"`,
+  })
+  await t.rejects(boot({ plugins: [counts('seen_total', ['a-b'])] }), {
+    message: `${head} "svc_seen_total" of "counts": Invalid label name; names are letters, digits and "_"`,
+  })
+})
+
 t.test('hooks run in order of dependency, and back', async (t) => {
   const seen: string[] = []
   const noted = (id: string, requires: string[] = []) =>

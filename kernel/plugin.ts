@@ -27,6 +27,7 @@ import { apiProblem } from './version.ts'
 import { wallClock } from './wall-clock.ts'
 
 export type Stability = 'stable' | 'beta' | 'experimental'
+const STABILITIES: readonly Stability[] = ['stable', 'beta', 'experimental']
 
 export interface PluginDefinition<S extends TSchema = TSchema> {
   /** snake_case; the same word is its folder, its section, its logger. */
@@ -71,10 +72,13 @@ const MARK = Symbol.for('svc.plugin')
 
 export type Plugin = PluginDefinition & { readonly [MARK]: true }
 
-/** Marks and checks a plugin's declaration. @throws Error for a bad id, a version of the API that this is not, or a config key without description. */
+/** Marks and checks a plugin's declaration. @throws Error for a member that is missing or bad, a version of the API that this is not, or a config key without description. */
 export function definePlugin<S extends TSchema = TObject>(definition: PluginDefinition<S>): Plugin {
   const { id, api } = definition
+  if (typeof id !== 'string') throw new Error('cannot define a plugin: it has no id; give it one, such as id: "hello"')
   if (!NAME.test(id)) throw new Error(`cannot define plugin "${id}": an id is lower case letters, digits and "_", starting with a letter`)
+  const incomplete = memberProblem(definition)
+  if (incomplete !== undefined) throw new Error(`cannot define plugin "${id}": ${incomplete}`)
   const problem = api === undefined ? undefined : apiProblem(api)
   if (problem !== undefined) throw new Error(`cannot define plugin "${id}": ${problem}`)
   if (['server', 'database', 'tls', 'plugins', 'kernel', 'storage'].includes(id)) {
@@ -88,6 +92,13 @@ export function definePlugin<S extends TSchema = TObject>(definition: PluginDefi
   if (definition.needsSection && definition.section === '')
     throw new Error(`cannot define plugin "${id}": it needs its section, and has none of its own; name one`)
   return Object.freeze({ ...(definition as unknown as PluginDefinition), [MARK]: true as const })
+}
+
+/** What types do not catch: Node strips them without a look at them, and plugins are written in JavaScript too. */
+function memberProblem({ summary, stability, setup }: Partial<PluginDefinition>): string | undefined {
+  if (typeof summary !== 'string') return 'it has no summary; say in one line what it does'
+  if (!STABILITIES.includes(stability as Stability)) return `its stability is none of ${STABILITIES.join(', ')}; give it one of them`
+  return typeof setup === 'function' ? undefined : 'it has no setup; give it a function of that name, which declares its routes and hooks'
 }
 
 /** Holds across copies of this package, so that a plugin of another copy is named as one. */

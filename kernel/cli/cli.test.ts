@@ -76,6 +76,33 @@ t.test('check does not show where agent_plane.push goes: the path may be what le
   t.notMatch(out, 'hunter2')
 })
 
+t.test('check looks at the files that a start reads', async (t) => {
+  const tokens = '- token: "0123456789abcdef0123456789abcdef"\n  actor: ann\n'
+  const folder = mkdtempSync(join(tmpdir(), 'svc-check-'))
+  const files = { 'tokens.yaml': tokens, 'short.yaml': tokens.replace(/[0-9a-f]{32}/, 'short'), 'all.cedar': 'permit (principal, action, resource);' }
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
+  const operator = (tokens: string, policy: string) => {
+    const keys = `tokens_file = "${join(folder, tokens)}"\npolicy = "${join(folder, policy)}"\n`
+    return `plugins = ["agent_plane", "cedar", "operator_api"]\n[authorization]\nengine = "none"\n[agent_plane]\n[operator_api]\n${keys}`
+  }
+  const checked = (toml: string) => svc(['check', '-c', config(toml), '--bind', '127.0.0.1:0'])
+  t.match(await checked(operator('tokens.yaml', 'all.cedar')), { code: 0 })
+  t.match(await checked(operator('none.yaml', 'all.cedar')), {
+    code: 1,
+    err: /"operator_api": cannot use operator_api.tokens_file ".*none.yaml": it cannot be read/,
+  })
+  t.match(await checked(operator('short.yaml', 'all.cedar')), { code: 1, err: /entry 1: token has 5 bytes/ })
+  t.match(await checked(operator('tokens.yaml', 'none.cedar')), {
+    code: 1,
+    err: /cannot use operator_api.policy ".*none.cedar": it cannot be read .*; name a folder or a file/,
+  })
+  const jwt = (file: string) => `plugins = ["jwt"]\n[auth.jwt]\nalgorithm = "RS256"\npublic_key_pem_file = "${file}"\n`
+  t.match(await checked(jwt(join(folder, 'none.pem'))), { code: 1, err: /"jwt": cannot use auth.jwt.public_key_pem_file ".*none.pem": ENOENT/ })
+  const elliptic = fileURLToPath(new URL('../../test/support/certificates/first.pem', import.meta.url))
+  t.match(await checked(jwt(elliptic)), { code: 1, err: /its key does not go with auth.jwt.algorithm "RS256"/ })
+  t.match(await checked(jwt(elliptic).replace('RS256', 'ES256')), { code: 0 })
+})
+
 t.test('check says where each value comes from', async (t) => {
   const file = config('[server]\nmax_body_size = 4096\n')
   const { out } = await svc(['check', '-c', file, '--bind', '127.0.0.1:0'], { SVC_LOG_LEVEL: 'warn' })

@@ -46,7 +46,12 @@ export async function serve(config: NodeConfig, io: Io): Promise<number> {
   trimmer?.stop()
   log.info({ signal }, 'stopping')
   const late = (): void => {
-    log.error('cannot stop within server.shutdown_timeout_secs: killing the process, since something of it does not end; the next start replays the log')
+    // Once all is undone it is something that was named before, or a thread.
+    const waits = node.stopsAt
+    log.error(
+      waits === undefined ? {} : { waits_for: waits },
+      'cannot stop within server.shutdown_timeout_secs: killing the process, since something of it does not end; the next start replays the log',
+    )
     io.kill?.()
   }
   setTimeout(late, config.server.shutdown_timeout_secs * 1000 + KILL_GRACE_MS).unref()

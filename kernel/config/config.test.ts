@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
@@ -309,7 +309,18 @@ t.test('variables that are not set hide nothing else that is wrong, and what the
 
 t.test('a syntax error names the file and the line', async (t) => {
   t.match(await problemsOf('[server]\nhttp_addr = \n'), [/^cannot read config "svc.toml" at line 2: /])
-  t.throws(() => readConfig({ config: '/no/such/file.toml' }, {}), /cannot read config "\/no\/such\/file.toml": ENOENT/)
+  t.throws(() => readConfig({ config: '/no/such/file.toml' }, {}), /cannot read config "\/no\/such\/file.toml": ENOENT.*; name a file that is there/)
+})
+
+t.test('a path without "./" is told how it is written', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-config-'))
+  mkdirSync(join(folder, 'plugins'))
+  writeFileSync(join(folder, 'plugins/own.ts'), '')
+  writeFileSync(join(folder, 'svc.toml'), 'plugins = ["plugins/own.ts"]\n')
+  await t.rejects(
+    resolveConfig(readConfig({ config: join(folder, 'svc.toml') }, {})),
+    /cannot find plugin "plugins\/own.ts": .*; a path begins with "\.\/": did you mean "\.\/plugins\/own.ts"\?/,
+  )
 })
 
 t.test('an origin of * needs allow_unsafe_cors', async (t) => {

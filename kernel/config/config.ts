@@ -99,7 +99,8 @@ export function readConfig(flags: Record<string, string | undefined>, env: Recor
     } catch (error) {
       const line = (error as { line?: number }).line
       const text = (error as Error).message.split('\n', 1)[0]
-      throw new ConfigError([`cannot read config "${path}"${line === undefined ? '' : ` at line ${line}`}: ${text}`])
+      const hint = (error as NodeJS.ErrnoException).code === 'ENOENT' ? '; name a file that is there, as seen from the folder in which svc is started' : ''
+      throw new ConfigError([`cannot read config "${path}"${line === undefined ? '' : ` at line ${line}`}: ${text}${hint}`])
     }
     tree = expandVariables(tree, '', path, env, unset) as Tree
   }
@@ -151,7 +152,11 @@ export async function resolveConfig(read: ConfigSource, options: ResolveOptions 
   const selected = await withIncluded(listedOnce, read, problems)
   const ofPlugins = await overridesIn(read, [...new Set([...named, ...selected])])
   const source = { ...read, overrides: new Map([...read.overrides, ...givenBy(ofPlugins, read.flags ?? {}, read.env ?? {})]) }
-  const plugins = startOrder(selected, problems)
+  const plugins = startOrder(
+    selected,
+    problems,
+    named.filter((plugin) => !selected.includes(plugin)),
+  )
   problems.push(...nameClashes(plugins))
 
   const mounts = plugins.flatMap((plugin) => mountsOf(plugin).map((mount) => ({ ...mount, plugin })))

@@ -38,6 +38,13 @@ t.test('with it, what it requires must be there, and its keys are checked', asyn
   await t.rejects(boot({ plugins: [hooks, helper], config: { hooks: { wort: 'x' } } }), /did you mean "word"/)
 })
 
+t.test('who requires one that has no section is told to add it', async (t) => {
+  const user = definePlugin({ id: 'user', summary: 'Uses it', stability: 'beta', requires: ['hooks'], setup() {} })
+  await t.rejects(boot({ plugins: [hooks, helper, user] }), {
+    message: 'cannot run plugin "user": it requires "hooks", which plugin "hooks" provides where the file has its section; add [hooks]',
+  })
+})
+
 t.test('a plugin without a section of its own cannot need one', (t) => {
   t.throws(() => definePlugin({ id: 'none', summary: 's', stability: 'beta', section: '', needsSection: true, setup() {} }), /has none of its own/)
   t.end()

@@ -381,12 +381,13 @@ export class HttpServer {
   }
 }
 
-/** What is wrong with it, and where, which fastify does not say. Undefined = it is JSON, or nothing. */
+/** What is wrong with it, and where, which fastify does not say. Undefined = there is nothing. */
 function notJson(text: string): SvcError | undefined {
   if (text === '') return undefined
   try {
     JSON.parse(text)
-    return undefined
+    // All else that the parser refuses.
+    return new SvcError('BAD_REQUEST', 'cannot read the body: a member is called "__proto__", or "constructor" with a member "prototype"; give it another name')
   } catch (error) {
     return new SvcError('BAD_REQUEST', `cannot read the body: it is not valid JSON: ${jsonProblem(error as Error)}`)
   }

@@ -98,8 +98,11 @@ t.test('filters take comma lists, and say what is wrong', async (t) => {
     t.equal(statusCode, 400, query.slice(0, 40))
     t.match(body, text)
   }
-  const { statusCode } = await node.inject({ url: '/api/v1/cdc/stream', headers: { 'last-event-id': 'nonsense' } })
-  t.equal(statusCode, 400, 'an id that is none')
+  for (const id of ['nonsense', 'half.7.abc.9']) {
+    const { statusCode, body } = await node.inject({ url: '/api/v1/cdc/stream', headers: { 'last-event-id': id } })
+    t.equal(statusCode, 400, 'an id that is none')
+    t.equal(JSON.parse(body).error, `cannot go on after Last-Event-ID "${id}": it is no id of this stream; leave the header out to begin with what comes`)
+  }
   await until('they are forgotten', async () => (await metric(node, 'cdc_subscribers')) === '0')
   t.equal((await node.inject({ method: 'HEAD', url: '/api/v1/cdc/stream' })).statusCode, 200, 'HEAD ends')
   t.equal(await metric(node, 'cdc_subscribers'), '0', 'and leaves no stream behind')

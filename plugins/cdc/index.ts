@@ -4,7 +4,7 @@ import { Type } from 'svcdb/lib/schema'
 import { configSchema } from './config.ts'
 import { streamMetrics } from './metrics.ts'
 import { PointFrames } from './point-frames.ts'
-import { subscriptionOf } from './request.ts'
+import { opened, subscriptionOf } from './request.ts'
 import { Subscriber } from './subscriber.ts'
 
 const querystring = Type.Object({
@@ -35,7 +35,8 @@ export default definePlugin({
       const context = svc.context(request)
       const namespace = context.dataNamespace
       const header = request.headers['last-event-id']
-      const subscription = subscriptionOf(request.query, Array.isArray(header) ? header[0] : header, namespace !== '' && !administersServer(context))
+      const lastId = Array.isArray(header) ? header[0] : header
+      const subscription = subscriptionOf(request.query, lastId, namespace !== '' && !administersServer(context))
       // A stream that nobody reads would not end.
       if (request.method === 'HEAD') return reply.type('text/event-stream').send('')
       if (svc.stopping.aborted) throw new SvcError('DATABASE_CLOSED', 'cannot stream changes: the server stops; connect to another one, or again later')
@@ -51,12 +52,14 @@ export default definePlugin({
           `cannot stream changes: ${own} streams of the namespace are open, as many as cdc.max_subscribers_per_namespace lets; end one`,
         )
       const { measurements, kinds, after } = subscription
-      const cursor = svc.storage.changes({
-        namespace,
-        kinds,
-        ...(measurements === undefined ? {} : { measurements }),
-        ...(after === undefined ? {} : { after }),
-      })
+      const cursor = opened(lastId, () =>
+        svc.storage.changes({
+          namespace,
+          kinds,
+          ...(measurements === undefined ? {} : { measurements }),
+          ...(after === undefined ? {} : { after }),
+        }),
+      )
       const stands = svc.auth.standing(context, 'read', PATH)
       const subscriber = new Subscriber({ stands, cursor, subscription, points, config, clock: svc.clock, metrics })
       subscribers.add(subscriber)

@@ -12,6 +12,7 @@ const KIND_OF: Record<EventType, ChangeKind> = {
   measurement_dropped: 'measurement_dropped',
   measurement_restored: 'measurement_restored',
 }
+const MAX_ID_SHOWN = 100
 const MAX_MEASUREMENTS = 1000
 
 export interface Subscription {
@@ -66,6 +67,17 @@ function resumed(lastId: string | undefined, filters: string): Pick<Subscription
   if (lastId === undefined || lastId === '') return { after: undefined, skip: 0, within: '' }
   const [after, frames = '0', of = '', within = ''] = lastId.split('.')
   return { after, skip: of === filters && /^[0-9]{1,9}$/.test(frames) ? Number(frames) : 0, within }
+}
+
+/** The engine knows its own part of an id, and would name only that. @throws what `open` throws, of an id that is none with the whole of it. */
+export function opened<T>(lastId: string | undefined, open: () => T): T {
+  try {
+    return open()
+  } catch (error) {
+    if (lastId === undefined || !(error instanceof SvcError) || error.code !== 'INVALID_REQUEST') throw error
+    const id = JSON.stringify(lastId.slice(0, MAX_ID_SHOWN))
+    throw new SvcError('INVALID_REQUEST', `cannot go on after Last-Event-ID ${id}: it is no id of this stream; leave the header out to begin with what comes`)
+  }
 }
 
 function listOf(name: string, text: string | undefined): string[] | undefined {

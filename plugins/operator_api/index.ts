@@ -1,7 +1,7 @@
 import { definePlugin, POLICIES } from 'svcdb'
 import { AGENT_PLANES } from 'svcdb/agents'
 import { openapiCommand } from './command.ts'
-import { configSchema } from './config.ts'
+import { configSchema, type OperatorApiConfig } from './config.ts'
 
 export default definePlugin({
   id: 'operator_api',
@@ -12,6 +12,10 @@ export default definePlugin({
   requires: [AGENT_PLANES, POLICIES],
   auditActions: ['operator_call'],
   commands: [openapiCommand],
+  async check({ section }) {
+    const { checkFiles } = await import('./files.ts')
+    await checkFiles(section as OperatorApiConfig)
+  },
   async setup(svc, config) {
     const { assemble } = await import('./wiring.ts')
     assemble(svc, config)

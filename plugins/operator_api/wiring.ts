@@ -1,17 +1,15 @@
 /** The parts put together: loaded where the section is. */
-import { readFile } from 'node:fs/promises'
 import { AUDIT_LOG, type AuditLog, type LoadedPolicies, POLICIES, type Policies, type Svc } from 'svcdb'
 import { AGENT_PLANES, type AgentPlanes } from 'svcdb/agents'
-import { SvcError } from 'svcdb/lib/errors'
 import { ACTIONS, POLICY_SCHEMA } from './actions.ts'
 import { OperatorApi } from './api.ts'
 import type { OperatorApiConfig } from './config.ts'
+import { tokensOf } from './files.ts'
 import { Gate } from './gate.ts'
 import { addRoutes } from './handler.ts'
 import { Listener } from './listener.ts'
 import { apiMetrics } from './metrics.ts'
 import { OPERATIONS } from './routes/index.ts'
-import { Tokens } from './tokens.ts'
 
 export function assemble(svc: Svc, config: OperatorApiConfig): void {
   const { log, clock } = svc
@@ -46,14 +44,4 @@ export function assemble(svc: Svc, config: OperatorApiConfig): void {
     await held.listener?.stop()
     held.policies?.close()
   })
-}
-
-/** @throws SvcError CONFIG_ERROR naming the file, and never a token. */
-async function tokensOf(file: string): Promise<Tokens> {
-  try {
-    return Tokens.read(await readFile(file, 'utf8'))
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException
-    throw new SvcError('CONFIG_ERROR', `cannot use operator_api.tokens_file "${file}": ${code === undefined ? message : `it cannot be read (${code})`}`)
-  }
 }
