@@ -44,7 +44,7 @@ export const LOOK_MS = 60_000
  * Looks without a word of it, beyond the time limit of its jobs, after which a thread is given up. Turns of it take milliseconds, and seconds on a slow machine. Looks are
  * counted and not time: a process that was stopped for an hour comes to one of them.
  */
-const MOST_SILENT_LOOKS = 10
+const MOST_SILENT_LOOKS = 3
 
 /** How a thread came to its end by itself. */
 interface ThreadEnd {
