@@ -48,6 +48,23 @@ const questions: Record<string, [select: string, where: string, rest: string]> =
     'GROUP BY 1, 2 ORDER BY 1, 2',
   ],
   'high-cpu-all': ['SELECT count(*) FROM cpu', `usage_0 > 90 AND _time >= ${at(0)}`, ''],
+  'sum of fields': [
+    "SELECT time_bucket(INTERVAL '1 hour', _time) AS t, hostname, avg(usage_0 + usage_1) AS v FROM cpu",
+    `_time >= ${at(0)}`,
+    'GROUP BY 1, 2 ORDER BY 1, 2',
+  ],
+  'weighted average': [
+    "SELECT time_bucket(INTERVAL '1 minute', _time) AS t, sum(usage_0 * usage_1) / sum(usage_1) AS v FROM cpu",
+    `_time >= ${at(0)}`,
+    'GROUP BY 1 ORDER BY 1',
+  ],
+  'share of fields': ['SELECT hostname, max(usage_0 / (usage_1 + usage_2 + 1) * 100) AS v FROM cpu', `_time >= ${at(0)}`, 'GROUP BY 1 ORDER BY 1'],
+  'difference above': ['SELECT count(*) FROM cpu', `usage_0 - usage_1 > 50 AND _time >= ${at(0)}`, ''],
+  'one host by minute': [
+    "SELECT time_bucket(INTERVAL '1 minute', _time) AS t, avg(usage_0 + usage_1) AS v FROM cpu",
+    `hostname = 'host_7' AND ${hour}`,
+    'GROUP BY 1 ORDER BY 1',
+  ],
   'high-cpu-average': ['SELECT hostname, avg(usage_1) FROM cpu', `usage_0 > 90 AND _time >= ${at(0)}`, 'GROUP BY 1 ORDER BY 2 DESC LIMIT 10'],
 }
 
