@@ -6,7 +6,7 @@ import { isIntegers } from 'svcdb/lib/columns'
 import type { IntList } from '../../memtable/int-list.ts'
 import { RUN } from '../../memtable/runs.ts'
 import type { Node } from '../ast.ts'
-import { arithmeticOf, computeOf, stepsOf } from './expressions.ts'
+import { arithmeticOf, computeOf, type Leaf, stepsOf } from './expressions.ts'
 import type { LaneBlock, LaneBounds, LaneValues } from './host.ts'
 import { areExact, boundsOf } from './integers.ts'
 import { Numbered } from './numbered.ts'
@@ -20,6 +20,13 @@ const MAX_STEPS = 32
 /** Right operands within each other, which have an array each, too. */
 const MAX_NESTED = 4
 
+interface FieldLeaf {
+  kind: 'field'
+  field: string
+}
+
+type FieldOf = (node: Node) => { name: string; type: NumberType } | undefined
+
 /** The computed fields that a statement names, each once. */
 export class ComputedFields {
   private readonly listed = new Numbered<RowExpression>()
@@ -29,24 +36,47 @@ export class ComputedFields {
   }
 
   /** The name of one; undefined for what is no arithmetic of number fields whose result is a double. */
-  find(node: Node, fieldOf: (node: Node) => { name: string; type: NumberType } | undefined): string | undefined {
-    const expression = arithmeticOf<{ kind: 'field'; field: string }>(node, (each) => {
-      const field = fieldOf(each)
-      return field === undefined ? undefined : { leaf: { kind: 'field', field: field.name }, isDouble: field.type === 'float64' }
-    })
-    if (expression === undefined || stepsOf(expression) > MAX_STEPS || nestedIn(expression) > MAX_NESTED) return undefined
+  find(node: Node, fieldOf: FieldOf): string | undefined {
+    const expression = arithmeticOf(node, (each) => leafOf(each, fieldOf))
+    return expression === undefined ? undefined : this.named(expression)
+  }
+
+  /** The name of one that is above, below or at zero as one number of a row is above, below or at another. Undefined where one is neither a number field nor arithmetic of some. */
+  difference(left: Node, right: Node, fieldOf: FieldOf): string | undefined {
+    const [a, b] = [left, right].map((node) => leafOf(node, fieldOf)?.leaf ?? arithmeticOf(node, (each) => leafOf(each, fieldOf)))
+    return a === undefined || b === undefined ? undefined : this.named({ kind: 'call', name: '-', operands: [a, b] })
+  }
+
+  private named(expression: RowExpression): string | undefined {
+    if (stepsOf(expression) > MAX_STEPS || nestedIn(expression) > MAX_NESTED) return undefined
     const known = this.listed.find(expression)
     if (known === undefined && this.listed.values.length === MAX_COMPUTED) return undefined
     return nameOf(known ?? this.listed.add(expression))
   }
 }
 
+function leafOf(node: Node, fieldOf: FieldOf): Leaf<FieldLeaf> | undefined {
+  const field = fieldOf(node)
+  return field === undefined ? undefined : { leaf: { kind: 'field', field: field.name }, isDouble: field.type === 'float64' }
+}
+
 const nameOf = (number: number): string => `${PREFIX}${number}`
 
 export const isComputed = (field: string): boolean => field.startsWith(PREFIX)
 
+/** The fields that are named, computed ones with those that they are made of. */
+export function fieldsNamed(names: Iterable<string>, all: readonly ComputedField[]): { stored: string[]; computed: readonly ComputedField[] } {
+  const named = new Set(names)
+  const computed = all.filter(({ name }) => named.has(name))
+  const within = computed.flatMap(({ expression }) => fieldsWithin(expression))
+  return { stored: [...new Set([...[...named].filter((name) => !isComputed(name)), ...within])], computed }
+}
+
+/** What it takes to compute them for a row. */
+export const stepsFor = (computed: readonly ComputedField[]): number => computed.reduce((sum, { expression }) => sum + stepsOf(expression), 0)
+
 /** The stored fields that it is made of. */
-export function fieldsWithin(expression: RowExpression): string[] {
+function fieldsWithin(expression: RowExpression): string[] {
   return expression.kind === 'call' ? expression.operands.flatMap(fieldsWithin) : expression.kind === 'field' ? [expression.field] : []
 }
 
@@ -65,8 +95,8 @@ export class ComputingBlocks {
   private exact = true
 
   /** @param stored fields of the blocks, by their number. @param isInteger whether a field has integers. */
-  constructor(expressions: readonly RowExpression[], stored: readonly string[], isInteger: (field: string) => boolean) {
-    this.expressions = expressions
+  constructor(computed: readonly ComputedField[], stored: readonly string[], isInteger: (field: string) => boolean) {
+    this.expressions = computed.map(({ expression }) => expression)
     this.stored = stored
     this.areIntegers = stored.map(isInteger)
   }

@@ -78,14 +78,18 @@ function equalsOf({ children }: Node, columns: ColumnNames): FilterPlan[] | unde
   return values.includes(undefined) ? undefined : values.map((value) => ({ field: field.name, comparison: '=', value: value as number }))
 }
 
-/** A comparison of a field, that it has a value, or is none of some. */
+/** A comparison of a field with a number or with another, that it has a value, or is none of some. */
 function filterOf(node: Node, columns: ColumnNames): FilterPlan[] | undefined {
   if (node.class === 'OPERATOR' && node.type === 'OPERATOR_IS_NOT_NULL') {
     const field = columns.field(node.children[0])?.name
     return field === undefined ? undefined : [{ field, comparison: '>=', value: -Number.MAX_VALUE }]
   }
   if (node.class === 'OPERATOR' && node.type === 'COMPARE_NOT_IN') return equalsOf(node, columns)?.map((each) => ({ ...each, comparison: '<>' }))
-  return comparedOf(node, (each) => columns.field(each)?.name)?.map(({ of: field, ...how }) => ({ field, ...how }))
+  const compared = comparedOf(node, (each) => columns.field(each)?.name)?.map(({ of: field, ...how }) => ({ field, ...how }))
+  if (compared !== undefined || node.class !== 'COMPARISON') return compared
+  const comparison = COMPARISONS[node.type]
+  const field = comparison === undefined ? undefined : columns.difference(node.left, node.right)
+  return field === undefined ? undefined : [{ field, comparison, value: 0 }]
 }
 
 /** `x > 5`, `5 < x`, `x BETWEEN 1 AND 5`. */

@@ -4,13 +4,13 @@
  */
 import { Turn } from 'svcdb/lib/event-loop'
 import { areFinite, type Cells, cellsOf } from './accumulate.ts'
-import { ComputingBlocks, fieldsWithin, isComputed } from './computed-fields.ts'
+import { ComputingBlocks, fieldsNamed, stepsFor } from './computed-fields.ts'
 import { comparedFields, joined } from './conditions.ts'
 import { countDistinct } from './distinct.ts'
-import { expressionValues, stepsOf } from './expressions.ts'
+import { expressionValues } from './expressions.ts'
 import { type Grouping, groupingOf } from './groups.ts'
 import type { LaneBlock, LaneRows } from './host.ts'
-import type { AggregatePlan, ComputedField, Conditions, GroupsPlan } from './plan.ts'
+import type { AggregatePlan, Conditions, GroupsPlan } from './plan.ts'
 import { RowAggregates } from './row-aggregates.ts'
 import { isInteger } from './row-filters.ts'
 import { BlockZones } from './zones.ts'
@@ -42,13 +42,9 @@ export async function evaluate(plan: GroupsPlan, rows: LaneRows, room: number, s
   }
   if (rows.span() === undefined) return withExpressions(plan, grouping, cells, presence.values)
   if (stored.some((field) => rows.lacks(field))) return undefined
-  const names = computed.map(({ name }) => name)
-  const work = new Work(plan, [...stored, ...names], grouping, cells, presence, room)
-  const computing = new ComputingBlocks(
-    computed.map(({ expression }) => expression),
-    stored,
-    (field) => isInteger(plan, field),
-  )
+  const fields = [...stored, ...computed.map(({ name }) => name)]
+  const work = new Work(plan, fields, grouping, cells, presence, room)
+  const computing = new ComputingBlocks(computed, stored, (field) => isInteger(plan, field))
   try {
     const how = { sparse: comparedFields(plan).length > 0 && stored.length === 1, passes: passesOf(plan) }
     const whole = await rows.scan(stored, how, (block) => work.add(computing.of(block)) && computing.isExact)
@@ -65,19 +61,14 @@ function withExpressions({ expressions }: GroupsPlan, grouping: Grouping, cells:
   return values.includes(undefined) ? undefined : { grouping, cells, presence, expressions: values as Float64Array[] }
 }
 
-/** The fields that it needs; computed ones are made of stored ones. */
-function fieldsOf(plan: GroupsPlan): { stored: string[]; computed: readonly ComputedField[] } {
+function fieldsOf(plan: GroupsPlan): ReturnType<typeof fieldsNamed> {
   const compared = [plan, ...plan.conditions].flatMap(comparedFields)
-  const named = new Set([...compared, ...plan.aggregates.flatMap(({ field }) => field ?? [])])
-  const computed = plan.computed.filter(({ name }) => named.has(name))
-  const within = computed.flatMap(({ expression }) => fieldsWithin(expression))
-  return { stored: [...new Set([...[...named].filter((field) => !isComputed(field)), ...within])], computed }
+  return fieldsNamed([...compared, ...plan.aggregates.flatMap(({ field }) => field ?? [])], plan.computed)
 }
 
 /** How often each row is looked at, about: for the runs of each list of conditions, for each comparison, for each aggregate, and for each step of what is computed. */
 function passesOf({ aggregates, conditions, computed, ...all }: GroupsPlan): number {
-  const steps = computed.reduce((sum, { expression }) => sum + stepsOf(expression), 0)
-  return [all, ...conditions].reduce((sum, each) => sum + 1 + comparedFields(each).length, aggregates.length + steps)
+  return [all, ...conditions].reduce((sum, each) => sum + 1 + comparedFields(each).length, aggregates.length + stepsFor(computed))
 }
 
 /** The aggregates of all rows, and those of the rows that satisfy conditions. */

@@ -104,6 +104,8 @@ export interface ColumnNames {
   tag(node: Node): string | undefined
   /** A field, or one that is computed of others. */
   field(node: Node): { name: string; type: NumberType } | undefined
+  /** The field that one number of a row less another is. */
+  difference(left: Node, right: Node): string | undefined
 }
 
 /** Which rows are read. */
@@ -112,6 +114,8 @@ export interface ScanPlan extends Conditions {
   /** Nanoseconds, inclusive. */
   time: [low: bigint, high: bigint]
   tags: readonly TagHint[]
+  /** Fields that the rest of it names. */
+  computed: readonly ComputedField[]
   offset: number
   limit: number
 }
@@ -123,7 +127,7 @@ export interface RowsPlan extends ScanPlan {
   order: readonly (Omit<OrderPlan, 'value'> & { column: ColumnPlan })[]
 }
 
-/** A column by its name in SQL, which is that of the answer too unless it has an alias. */
+/** A column by its name in SQL, or a computed field: the name in the answer is the same unless it has an alias. */
 export interface ColumnPlan {
   role: 'time' | 'tag' | 'field'
   column: string
@@ -140,8 +144,6 @@ export interface GroupsPlan extends ScanPlan {
   aggregates: readonly AggregatePlan[]
   /** Of rows that some aggregates take. */
   conditions: readonly Conditions[]
-  /** Fields that aggregates and conditions name. */
-  computed: readonly ComputedField[]
   expressions: readonly Expression[]
   /** Groups that satisfy one of these not are left out. */
   having: readonly Compared<Exclude<ValueRef, { key: number }>>[]

@@ -10,8 +10,8 @@ import { conjuncts, prune } from '../prune.ts'
 import { kindOfColumn, newScope, type Source, type SourceColumn } from '../scope.ts'
 import { AggregateList, BY_TIME, CALLS, isCall } from './aggregate-list.ts'
 import { bucketKey, bucketName } from './bucket-key.ts'
-import { ComputedFields, isComputed } from './computed-fields.ts'
-import { comparedFields, comparedOf, conditionsOf } from './conditions.ts'
+import { ComputedFields } from './computed-fields.ts'
+import { comparedOf, conditionsOf } from './conditions.ts'
 import { expressionOf } from './expressions.ts'
 import { only } from './members.ts'
 import { Numbered } from './numbered.ts'
@@ -108,8 +108,7 @@ export class Recogniser implements ColumnNames {
     const { tree, measurement, source } = this
     const where = this.conditions(now)
     if (where === undefined) return undefined
-    if (this.items.every(({ class: kind }) => kind === 'COLUMN_REF' || kind === 'STAR') && tree.group_sets === undefined && tree.having === undefined)
-      return this.rows(where)
+    if (this.items.every((item) => this.isOfRows(item)) && tree.group_sets === undefined && tree.having === undefined) return this.rows(where)
     if (!this.groups(now)) return undefined
     const outputs = this.outputs(now)
     const having = outputs === undefined ? undefined : this.having(now)
@@ -135,10 +134,19 @@ export class Recogniser implements ColumnNames {
     }
   }
 
+  private isOfRows(item: Node): boolean {
+    return item.class === 'COLUMN_REF' || item.class === 'STAR' || this.computedPlan(item) !== undefined
+  }
+
   private rows(where: Conditions): RowsPlan | undefined {
-    if (this.tree.aggregate_handling !== 'STANDARD_HANDLING' || comparedFields(where).some(isComputed)) return undefined
+    if (this.tree.aggregate_handling !== 'STANDARD_HANDLING') return undefined
     const outputs: ColumnPlan[] = []
     for (const item of this.items) {
+      const computed = this.computedPlan(item)
+      if (computed !== undefined) {
+        outputs.push(computed)
+        continue
+      }
       const columns = item.class === 'STAR' ? (only(item, STAR) ? this.measurement.columns : []) : [this.column(item)]
       if (columns.length === 0) return undefined
       for (const column of columns) {
@@ -154,12 +162,21 @@ export class Recogniser implements ColumnNames {
       return column !== undefined && order.push({ ...how, column }) > 0
     })
     const { time, tags } = this.source
-    return modifiers === undefined ? undefined : { kind: 'rows', measurement: this.measurement, time, tags, ...where, outputs, order, ...modifiers }
+    return modifiers === undefined
+      ? undefined
+      : { kind: 'rows', measurement: this.measurement, time, tags, ...where, computed: this.computed.values, outputs, order, ...modifiers }
   }
 
   private columnOf(node: Node | undefined): ColumnPlan | undefined {
     const column = node === undefined ? undefined : this.column(node)
-    return column === undefined ? undefined : columnPlan(column, undefined)
+    if (column !== undefined) return columnPlan(column, undefined)
+    return node === undefined ? undefined : this.computedPlan(node)
+  }
+
+  /** Undefined without an alias: what DuckDB calls it is its text as it is printed. */
+  private computedPlan(item: Node): ColumnPlan | undefined {
+    const column = item.alias === undefined ? undefined : this.computed.find(item, (each) => this.storedField(each))
+    return column === undefined ? undefined : { role: 'field', column, name: String(item.alias), type: 'float64' }
   }
 
   protected conditions(now: bigint): Conditions | undefined {
@@ -313,6 +330,10 @@ export class Recogniser implements ColumnNames {
   field(node: Node): { name: string; type: NumberType } | undefined {
     const name = this.computed.find(node, (each) => this.storedField(each))
     return name === undefined ? this.storedField(node) : { name, type: 'float64' }
+  }
+
+  difference(left: Node, right: Node): string | undefined {
+    return this.computed.difference(left, right, (each) => this.storedField(each))
   }
 
   private storedField(node: Node): { name: string; type: NumberType } | undefined {

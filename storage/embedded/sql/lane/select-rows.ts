@@ -3,6 +3,7 @@ import type { SqlChunk, SqlColumn, SqlVector } from 'svcdb'
 import { Turn } from 'svcdb/lib/event-loop'
 import { IntList } from '../../memtable/int-list.ts'
 import { RUN } from '../../memtable/runs.ts'
+import { areSettled, ComputingBlocks, fieldsNamed, isComputed, stepsFor } from './computed-fields.ts'
 import { comparedFields } from './conditions.ts'
 import type { LaneBlock, LaneRows, LaneValues } from './host.ts'
 import { areExact, boundsOf, integerValues } from './integers.ts'
@@ -32,30 +33,45 @@ export function rowColumns({ outputs }: RowsPlan): SqlColumn[] {
 export async function selectRows(plan: RowsPlan, rows: LaneRows, textBytes: boolean, signal: AbortSignal | undefined): Promise<Iterable<SqlChunk> | undefined> {
   const { outputs, order } = plan
   const named = [...outputs, ...order.map(({ column }) => column)].flatMap(({ role, column }) => (role === 'field' ? column : []))
-  const fields = [...new Set([...comparedFields(plan), ...named])]
-  const any = fields.length > 0 ? undefined : rows.anyField()
-  if (any !== undefined) fields.push(any)
-  if (fields.length === 0) return undefined
+  const { stored, computed } = fieldsNamed([...comparedFields(plan), ...named], plan.computed)
+  const any = stored.length > 0 ? undefined : rows.anyField()
+  if (any !== undefined) stored.push(any)
+  if (stored.length === 0) return undefined
   if (rows.span() === undefined) return []
-  if (fields.some((field) => rows.lacks(field))) return undefined
-  const found = await find(plan, rows, fields, new Turn(signal))
+  if (stored.some((field) => rows.lacks(field))) return undefined
+  const fields = [...stored, ...computed.map(({ name }) => name)]
+  const computing = new ComputingBlocks(computed, stored, (field) => isInteger(plan, field))
+  const found = await find(plan, rows, { stored, fields, named, steps: stepsFor(computed), computing }, new Turn(signal))
   return found === undefined ? undefined : chunks(plan, rows, fields, found, textBytes)
 }
 
-async function find(plan: RowsPlan, rows: LaneRows, fields: readonly string[], turn: Turn): Promise<Found | undefined> {
+interface Fields {
+  stored: readonly string[]
+  /** Those, and computed ones behind them. */
+  fields: readonly string[]
+  /** By the columns of the answer, and by its order. */
+  named: readonly string[]
+  /** To compute those that are computed. */
+  steps: number
+  computing: ComputingBlocks
+}
+
+async function find(plan: RowsPlan, rows: LaneRows, { stored, fields, named, steps, computing }: Fields, turn: Turn): Promise<Found | undefined> {
   const groupOf = await new TagConditions(rows, turn).seriesOf(plan)
   if (groupOf === undefined) return undefined
   const filters = new RowFilters(plan, plan, fields)
   const integers = fields.flatMap((field, i) => (isInteger(plan, field) ? i : []))
+  const shown = fields.map((field) => named.includes(field))
   const enough = plan.order.length === 0 ? plan.offset + plan.limit : Number.POSITIVE_INFINITY
   const max = MAX_VALUES / (fields.length + 2)
   const found: Found = { rows: 0, series: new Int32Array(1024), times: new Float64Array(1024), values: fields.map(() => new Float64Array(1024)) }
   let runs = new IntList(1024)
   let whole = true
   const told = await rows.scan(
-    fields,
-    { sparse: comparedFields(plan).length > 0 && fields.length === 1, passes: fields.length + comparedFields(plan).length },
-    (block) => {
+    stored,
+    { sparse: comparedFields(plan).length > 0 && stored.length === 1, passes: fields.length + steps + comparedFields(plan).length },
+    (stored) => {
+      const block = computing.of(stored)
       seriesRuns(block, groupOf, runs)
       const left = filters.apply(block, runs, false)
       runs = left.runs
@@ -63,8 +79,15 @@ async function find(plan: RowsPlan, rows: LaneRows, fields: readonly string[], t
       const first = found.rows
       const inside = addRows(found, runs, block, max)
       whole = left.exact && inside && integers.every((field) => addsExact(block, runs, field))
-      // Fields are read where rows are left.
-      if (whole && found.rows > first) for (let f = 0; f < fields.length; f++) addValues(found.values[f], first, runs, block.values(f))
+      // Fields are read where rows are left, and those that are shown.
+      if (whole && found.rows > first)
+        for (let f = 0; f < fields.length; f++) {
+          if (!shown[f]) continue
+          const values = block.values(f)
+          if (isComputed(fields[f]) && !areSettled(runs, values)) whole = false
+          else addValues(found.values[f], first, runs, values)
+        }
+      whole &&= computing.isExact
       return whole && found.rows < enough
     },
   )

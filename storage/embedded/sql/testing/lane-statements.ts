@@ -80,13 +80,15 @@ export class LaneStatements {
     const { random } = this
     const columns = ['_time', 'host', 'region', ...fields, ...(outside ? ['s', 'nothing'] : [])].filter(() => random.chance(0.5))
     const items = columns.map((column) => (random.chance(0.15) ? `${column} AS ${random.pick(['x', 'host', 'y z'].map((name) => `"${name}"`))}` : column))
+    if (random.chance(0.3)) items.push(`${this.computed(fields, 0)} AS ${random.pick(['c', 'u_a', '"c d"'])}`)
     const all = items.length === 0 || random.chance(0.1)
     const conditions = Array.from({ length: random.below(4) }, () => this.condition(fields, outside))
     const how = (): string => random.pick(['', ' DESC', ' NULLS FIRST', ' DESC NULLS FIRST'])
     const ordered = random.chance(0.7) && !columns.includes('nothing') && items.every((item) => !item.includes('"host"'))
-    const terms = [...(random.chance(0.3) ? [random.pick(fields)] : []), ...['_time', 'host', 'region'].sort(() => random.next() - 0.5)].map(
-      (term) => term + how(),
-    )
+    const terms = [
+      ...(random.chance(0.3) ? [random.pick(items.at(-1)?.endsWith(' AS c') ? ['c', ...fields] : fields)] : []),
+      ...['_time', 'host', 'region'].sort(() => random.next() - 0.5),
+    ].map((term) => term + how())
     const limit = ordered && random.chance(0.5) ? ` LIMIT ${random.below(50)}${random.chance(0.3) ? ` OFFSET ${random.below(20)}` : ''}` : ''
     const text = (where: readonly string[]): string =>
       `SELECT ${all ? '*' : items.join(', ')} FROM ${measurement}${where.length === 0 ? '' : ` WHERE ${where.join(' AND ')}`}${ordered ? ` ORDER BY ${terms.join(', ')}` : ''}${limit}`
@@ -139,6 +141,7 @@ export class LaneStatements {
         () => `${this.number(fields)} BETWEEN ${random.below(50)} AND ${random.below(100)}`,
         () => `${this.number(fields)} IS NOT NULL`,
         () => this.either(fields),
+        () => `${this.number(fields)} ${random.pick(['>', '<', '<>'])} ${this.number(fields)}`,
         () => random.pick(["host = 'a'", "host IN ('a', 'ä', 'none')", "region <> 'eu'", "host NOT IN ('b', 'c')", "'us' = region", this.like()]),
         () => (random.chance(0.2) ? random.pick(['host IS NULL', "_time > '2023-11-15'", 'u_a > n', "host > 'a'", 'u_a + 1 > 5']) : 'u_a < 40'),
       ])(),
@@ -278,6 +281,7 @@ export class LaneStatements {
       ])
     if (random.chance(0.1)) return this.matching()
     if (random.chance(0.1)) return this.either(fields)
+    if (random.chance(0.1)) return `${this.number(fields)} ${random.pick(['>', '>=', '<', '<=', '=', '<>'])} ${this.number(fields)}`
     switch (random.below(8)) {
       case 0:
       case 1:
