@@ -156,7 +156,7 @@ for (const place of PLACES)
     const rows = 'SELECT u FROM m WHERE (x < 3 OR n > 3) ORDER BY _time'
     t.equal(await path(reader, rows), 'Samples')
     t.same((await answer(reader, rows)).rows, [[0n], [1n], [9n]])
-    for (const where of ["(x < 3 OR host = 'a')", '(x < 3 OR n + 1 > 4)', 'n IN (1, 1.5)', 'x IN (1, y)', 'x IN (1, NULL)', '(x < 3 OR x IS NULL)'])
+    for (const where of ["(x < 3 OR host = 'a')", '(x < 3 OR n % 2 = 1)', 'n IN (1, 1.5)', 'x IN (1, y)', 'x IN (1, NULL)', '(x < 3 OR x IS NULL)'])
       t.equal(await path(reader, `SELECT count(*) FROM m WHERE ${where}`), 'DuckDB', where)
     const many = (n: number): string => Array.from({ length: n }, (_, i) => i).join(', ')
     t.equal(await path(reader, `SELECT count(*) FROM m WHERE x IN (${many(64)})`), 'Samples')
@@ -176,7 +176,7 @@ t.test('conditions that are not known to mean the same, and very many, are left 
     'count(*) FILTER (WHERE host IS NULL) AS a',
     "count(*) FILTER (WHERE host = '') AS a",
     "count(*) FILTER (WHERE s = 'text') AS a",
-    'count(*) FILTER (WHERE n + 1 > 4) AS a',
+    'count(*) FILTER (WHERE n % 2 = 1) AS a',
     'count(DISTINCT x) FILTER (WHERE x > 5) AS a',
     'sum(CASE WHEN x > 5 THEN 1 ELSE 0 END)',
     'sum(CASE WHEN x > 5 THEN 1 WHEN x > 3 THEN 0 END) AS a',

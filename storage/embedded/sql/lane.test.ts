@@ -223,7 +223,11 @@ t.test('what is computed of the fields of a row is answered from samples, as Duc
     ['max(used * total) AS overflow', 'duckdb', "host = 'a'"],
     ['avg(1 / (used * total)) AS overflow', 'duckdb', "host = 'a'"],
     ['max(used / total) AS by_zero', 'duckdb', "host = 'b'"],
-    ['sum(n + 1) AS integers', 'duckdb', A],
+    ['sum(n + 1) AS s, avg(-n * 3) AS a, min(abs(n - 2)) AS m, max(n * n - 1) AS x, count(*) FILTER (WHERE 2 * n > n + 3) AS c', 'samples', A],
+    ['_time, n * 2 AS twice, n + used AS both', 'samples', `${A} ORDER BY twice`],
+    ['max(n * 2000000000 * 1000000) AS beyond', 'duckdb', A],
+    ['sum(u + 1) AS unsigned', 'duckdb', A],
+    ['sum(n + 1.5) AS decimal', 'duckdb', A],
   ]) {
     const query = `SELECT ${items} FROM m WHERE ${where}`
     t.equal(await ways(query), way, query)

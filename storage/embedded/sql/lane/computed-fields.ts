@@ -10,10 +10,13 @@ import { arithmeticOf, computeOf, type Leaf, stepsOf } from './expressions.ts'
 import type { LaneBlock, LaneBounds, LaneValues } from './host.ts'
 import { areExact, boundsOf } from './integers.ts'
 import { Numbered } from './numbered.ts'
-import type { ComputedField, NumberType, RowExpression } from './plan.ts'
+import type { ComputedField, NumberField, RowExpression } from './plan.ts'
 
 /** No text of a statement has it, so no column that one names. */
 const PREFIX = '\0'
+const WHOLE_PREFIX = '\0n'
+/** Doubles hold all integers that are nearer to zero. */
+const EXACT = 2 ** 53
 /** Of a statement: each has an array of the rows of a block. */
 const MAX_COMPUTED = 8
 const MAX_STEPS = 32
@@ -25,20 +28,23 @@ interface FieldLeaf {
   field: string
 }
 
-type FieldOf = (node: Node) => { name: string; type: NumberType } | undefined
+type FieldOf = (node: Node) => NumberField | undefined
+
+const KINDS = { float64: 'double', int64: 'bigint', uint64: 'integer' } as const
 
 /** The computed fields that a statement names, each once. */
 export class ComputedFields {
   private readonly listed = new Numbered<RowExpression>()
 
   get values(): readonly ComputedField[] {
-    return this.listed.values.map((expression, number) => ({ name: nameOf(number), expression }))
+    return this.listed.values.map((expression, number) => ({ name: nameOf(number, expression), expression }))
   }
 
-  /** The name of one; undefined for what is no arithmetic of number fields whose result is a double. */
-  find(node: Node, fieldOf: FieldOf): string | undefined {
+  /** Undefined for what is no arithmetic of number fields. */
+  find(node: Node, fieldOf: FieldOf): NumberField | undefined {
     const expression = arithmeticOf(node, (each) => leafOf(each, fieldOf))
-    return expression === undefined ? undefined : this.named(expression)
+    const name = expression === undefined ? undefined : this.named(expression)
+    return name === undefined ? undefined : { name, type: isWhole(name) ? 'int64' : 'float64' }
   }
 
   /** The name of one that is above, below or at zero as one number of a row is above, below or at another. Undefined where one is neither a number field nor arithmetic of some. */
@@ -51,18 +57,21 @@ export class ComputedFields {
     if (stepsOf(expression) > MAX_STEPS || nestedIn(expression) > MAX_NESTED) return undefined
     const known = this.listed.find(expression)
     if (known === undefined && this.listed.values.length === MAX_COMPUTED) return undefined
-    return nameOf(known ?? this.listed.add(expression))
+    return nameOf(known ?? this.listed.add(expression), expression)
   }
 }
 
 function leafOf(node: Node, fieldOf: FieldOf): Leaf<FieldLeaf> | undefined {
   const field = fieldOf(node)
-  return field === undefined ? undefined : { leaf: { kind: 'field', field: field.name }, isDouble: field.type === 'float64' }
+  return field === undefined ? undefined : { leaf: { kind: 'field', field: field.name }, kind: KINDS[field.type] }
 }
 
-const nameOf = (number: number): string => `${PREFIX}${number}`
+const nameOf = (number: number, expression: RowExpression): string => `${'whole' in expression ? WHOLE_PREFIX : PREFIX}${number}`
 
 export const isComputed = (field: string): boolean => field.startsWith(PREFIX)
+
+/** Whether it is a computed field whose values are 64-bit integers. */
+export const isWhole = (field: string): boolean => field.startsWith(WHOLE_PREFIX)
 
 /** The fields that are named, computed ones with those that they are made of. */
 export function fieldsNamed(names: Iterable<string>, all: readonly ComputedField[]): { stored: string[]; computed: readonly ComputedField[] } {
@@ -101,7 +110,7 @@ export class ComputingBlocks {
     this.areIntegers = stored.map(isInteger)
   }
 
-  /** Doubles hold all integers that were read so far. */
+  /** Doubles hold all integers that were read so far, and that were computed. */
   get isExact(): boolean {
     return this.exact
   }
@@ -170,6 +179,8 @@ export class ComputingBlocks {
           const values = this.compute(right, block, Math.max(room, this.expressions.length - 1) + 1)
           each(runs, (from, to) => BINARY[name](out, values, from, to))
         }
+        // Also of a row that is null for another reason: out of range, DuckDB refuses it.
+        if (expression.whole && !areExactIn(out, runs)) this.exact = false
         return out
       }
     }
@@ -211,6 +222,11 @@ export function areSettled({ values: runs, length }: Pick<IntList, 'values' | 'l
 
 function each(runs: Int32Array, compute: (from: number, to: number) => void): void {
   for (let r = 0; r < runs.length; r += RUN) compute(runs[r + 1], runs[r + 2])
+}
+
+function areExactIn(values: Float64Array, runs: Int32Array): boolean {
+  for (let r = 0; r < runs.length; r += RUN) for (let i = runs[r + 1]; i < runs[r + 2]; i++) if (!(Math.abs(values[i]) < EXACT)) return false
+  return true
 }
 
 function unary(name: string, out: Float64Array, runs: Int32Array): void {

@@ -1,26 +1,27 @@
 /**
  * What a statement makes of numbers: of those of a group, such as `100 - avg(usage_idle)` or `round(sum(errors) / count(*), 2)`, or of the fields of a row (computed-fields.ts). Doubles, as
- * DuckDB computes them. Arithmetic of integers and decimals among themselves, whose types and limits are others, is left to it; so is whatever is not finite, and a division by zero.
+ * DuckDB computes them, and sums and products of 64-bit integers. Other arithmetic of integers and decimals among themselves, whose types and limits are others, is left to it; so is
+ * whatever is not finite, and a division by zero.
  */
-import type { Node } from '../ast.ts'
+import { constantInteger, type Node } from '../ast.ts'
 import type { Cells } from './accumulate.ts'
 import { exactNumber } from './conditions.ts'
 import { deviation, isDeviation } from './deviations.ts'
 import { OPERATION, only } from './members.ts'
 import type { AggregatePlan, Arithmetic, ArithmeticCall, Expression } from './plan.ts'
 
-/** Of a literal it depends on what stands beside it. */
-type NumberKind = 'literal' | 'integer' | 'double'
+/** Of a literal it depends on what stands beside it, the more so of one that is a 32-bit integer. `bigint`: 64 bits with a sign; `integer`: any other. */
+type NumberKind = 'literal' | 'int32' | 'integer' | 'bigint' | 'double'
 
 interface Typed<L> {
   expression: Arithmetic<L>
   kind: NumberKind
 }
 
-/** What arithmetic is made of, and whether it is a double. */
+/** What arithmetic is made of, and what it is. */
 export interface Leaf<L> {
   leaf: L
-  isDouble: boolean
+  kind: 'integer' | 'bigint' | 'double'
 }
 
 export type Compute = (...operands: number[]) => number
@@ -28,13 +29,14 @@ export type Compute = (...operands: number[]) => number
 const BINARY: Record<string, Compute> = { '+': (a, b) => a + b, '-': (a, b) => a - b, '*': (a, b) => a * b, '/': (a, b) => a / b }
 const UNARY: Record<string, Compute> = { '-': (a) => -a, abs: Math.abs, floor: Math.floor, ceil: Math.ceil, ceiling: Math.ceil, round: (a) => roundedHalf(a) }
 const MAX_DIGITS = 15
+const INT32 = 2 ** 31
 /** Of calls in each other. */
 const MAX_DEPTH = 16
 
 /** Numbers of a group by cell. NaN = null. */
 export type Values = (cell: number) => number
 
-/** @param leafOf undefined for what is none. @returns undefined for what is no arithmetic whose result is a double. */
+/** @param leafOf undefined for what is none. @returns undefined for what is no arithmetic whose result is a double, or a 64-bit integer (`whole`). */
 export function arithmeticOf<L>(node: Node, leafOf: (node: Node) => Leaf<L> | undefined): ArithmeticCall<L> | undefined {
   return callOf(node, leafOf, 0)
 }
@@ -44,17 +46,20 @@ export function expressionOf(node: Node, aggregateOf: (node: Node) => readonly [
   return arithmeticOf(node, (each) => {
     const [aggregate, plan] = aggregateOf(each) ?? []
     if (aggregate === undefined || plan === undefined || plan.type === 'time') return undefined
-    return { leaf: { kind: 'aggregate', aggregate }, isDouble: isDouble(plan) }
+    return { leaf: { kind: 'aggregate', aggregate }, kind: isDouble(plan) ? 'double' : 'integer' }
   })
 }
 
 function typed<L>(node: Node, leafOf: (node: Node) => Leaf<L> | undefined, depth: number): Typed<L> | undefined {
   const value = exactNumber(node)
-  if (value !== undefined) return { expression: { kind: 'number', value }, kind: 'literal' }
+  if (value !== undefined) {
+    const kind = constantInteger(node) !== undefined && Math.abs(value) < INT32 ? 'int32' : 'literal'
+    return { expression: { kind: 'number', value }, kind }
+  }
   const found = leafOf(node)
-  if (found !== undefined) return { expression: found.leaf, kind: found.isDouble ? 'double' : 'integer' }
+  if (found !== undefined) return { expression: found.leaf, kind: found.kind }
   const call = callOf(node, leafOf, depth)
-  return call === undefined ? undefined : { expression: call, kind: 'double' }
+  return call === undefined ? undefined : { expression: call, kind: call.whole === true ? 'bigint' : 'double' }
 }
 
 function callOf<L>(node: Node, leafOf: (node: Node) => Leaf<L> | undefined, depth: number): ArithmeticCall<L> | undefined {
@@ -66,20 +71,29 @@ function callOf<L>(node: Node, leafOf: (node: Node) => Leaf<L> | undefined, dept
     if (operand === undefined) return undefined
     operands.push(operand)
   }
-  return isComputed(name, operands) ? { kind: 'call', name, operands: operands.map(({ expression }) => expression) } : undefined
+  const kind = resultOf(name, operands)
+  if (kind === undefined) return undefined
+  return { kind: 'call', name, operands: operands.map(({ expression }) => expression), ...(kind === 'bigint' && { whole: true }) }
 }
 
-/** Whether the operator, or function, has a double as its result. */
-function isComputed<L>(name: string, [first, second, ...more]: readonly Typed<L>[]): boolean {
-  if (first === undefined || more.length > 0) return false
-  if (second === undefined) return Object.hasOwn(UNARY, name) && first.kind === 'double'
-  if (name === 'round') return first.kind === 'double' && isDigits(second)
-  if (!Object.hasOwn(BINARY, name) || (first.kind === 'literal' && second.kind === 'literal')) return false
-  return name === '/' || first.kind === 'double' || second.kind === 'double'
+/** Undefined for an operator, or function, whose result is neither. */
+function resultOf<L>(name: string, [first, second, ...more]: readonly Typed<L>[]): 'double' | 'bigint' | undefined {
+  if (first === undefined || more.length > 0) return undefined
+  if (second === undefined) {
+    if (!Object.hasOwn(UNARY, name)) return undefined
+    return first.kind === 'double' ? 'double' : first.kind === 'bigint' && (name === '-' || name === 'abs') ? 'bigint' : undefined
+  }
+  if (name === 'round') return first.kind === 'double' && isDigits(second) ? 'double' : undefined
+  if (!Object.hasOwn(BINARY, name) || (isLiteral(first) && isLiteral(second))) return undefined
+  if (name === '/' || first.kind === 'double' || second.kind === 'double') return 'double'
+  const isWhole = ({ kind }: Typed<L>): boolean => kind === 'bigint' || kind === 'int32'
+  return isWhole(first) && isWhole(second) ? 'bigint' : undefined
 }
+
+const isLiteral = ({ kind }: { kind: NumberKind }): boolean => kind === 'literal' || kind === 'int32'
 
 function isDigits<L>({ kind, expression }: Typed<L>): boolean {
-  if (kind !== 'literal') return false
+  if (kind !== 'int32') return false
   const { value } = expression as { value: number }
   return Number.isInteger(value) && value >= 0 && value <= MAX_DIGITS
 }

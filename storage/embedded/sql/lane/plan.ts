@@ -10,6 +10,11 @@ export type AggregateKind =
 /** Types of fields that statements of the lane read. */
 export type NumberType = 'float64' | 'int64' | 'uint64'
 
+export interface NumberField {
+  name: string
+  type: NumberType
+}
+
 export interface AggregatePlan {
   kind: AggregateKind
   /** The field's name in SQL, or that of a computed one; undefined of `rows`, of tags and of times. */
@@ -35,13 +40,15 @@ export type KeyPlan =
 /** A key, an aggregate or an expression by its number. */
 export type ValueRef = { key: number } | { aggregate: number } | { expression: number }
 
-/** Arithmetic of doubles over `L` (expressions.ts). */
+/** Arithmetic over `L` (expressions.ts). */
 export type Arithmetic<L> = { kind: 'number'; value: number } | L | ArithmeticCall<L>
 
 export interface ArithmeticCall<L> {
   kind: 'call'
   name: string
   operands: readonly Arithmetic<L>[]
+  /** Its result is a 64-bit integer, otherwise a double. */
+  whole?: true
 }
 
 /** Made of a group's aggregates. */
@@ -103,7 +110,7 @@ export interface ColumnNames {
   column(node: Node): SqlMeasurementColumn | undefined
   tag(node: Node): string | undefined
   /** A field, or one that is computed of others. */
-  field(node: Node): { name: string; type: NumberType } | undefined
+  field(node: Node): NumberField | undefined
   /** The field that one number of a row less another is. */
   difference(left: Node, right: Node): string | undefined
 }

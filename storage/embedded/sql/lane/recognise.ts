@@ -23,6 +23,7 @@ import type {
   GroupsPlan,
   KeyPlan,
   LanePlan,
+  NumberField,
   NumberType,
   OrderPlan,
   OutputPlan,
@@ -175,8 +176,8 @@ export class Recogniser implements ColumnNames {
 
   /** Undefined without an alias: what DuckDB calls it is its text as it is printed. */
   private computedPlan(item: Node): ColumnPlan | undefined {
-    const column = item.alias === undefined ? undefined : this.computed.find(item, (each) => this.storedField(each))
-    return column === undefined ? undefined : { role: 'field', column, name: String(item.alias), type: 'float64' }
+    const field = item.alias === undefined ? undefined : this.computed.find(item, (each) => this.storedField(each))
+    return field === undefined ? undefined : { role: 'field', column: field.name, name: String(item.alias), type: field.type }
   }
 
   protected conditions(now: bigint): Conditions | undefined {
@@ -327,16 +328,15 @@ export class Recogniser implements ColumnNames {
     return column?.role === 'tag' ? column.name : undefined
   }
 
-  field(node: Node): { name: string; type: NumberType } | undefined {
-    const name = this.computed.find(node, (each) => this.storedField(each))
-    return name === undefined ? this.storedField(node) : { name, type: 'float64' }
+  field(node: Node): NumberField | undefined {
+    return this.storedField(node) ?? this.computed.find(node, (each) => this.storedField(each))
   }
 
   difference(left: Node, right: Node): string | undefined {
     return this.computed.difference(left, right, (each) => this.storedField(each))
   }
 
-  private storedField(node: Node): { name: string; type: NumberType } | undefined {
+  private storedField(node: Node): NumberField | undefined {
     const column = this.column(node)
     const type = column?.role === 'field' ? numberType(column) : undefined
     return column === undefined || type === undefined ? undefined : { name: column.name, type }

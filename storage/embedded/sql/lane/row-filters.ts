@@ -1,7 +1,7 @@
 /** The filters of a statement over blocks of rows: what bounds settle is not read, and the rest leaves parts of the runs. Of alternatives each leaves its own parts, which are joined. */
 import { IntList } from '../../memtable/int-list.ts'
 import { copyRuns, joinRuns } from '../../memtable/runs.ts'
-import { areSettled, isComputed } from './computed-fields.ts'
+import { areSettled, isComputed, isWhole } from './computed-fields.ts'
 import { refine, settled } from './filter.ts'
 import type { LaneBlock, LaneValues } from './host.ts'
 import { areExact, boundsOf } from './integers.ts'
@@ -112,6 +112,7 @@ function valuesOf({ filter, field, integer }: Filter, block: LaneBlock, runs: In
 }
 
 export function isInteger({ measurement }: Pick<ScanPlan, 'measurement'>, field: string): boolean {
+  if (isComputed(field)) return isWhole(field)
   const type = measurement.columns.find(({ name }) => name === field)?.type
   return type === 'int64' || type === 'uint64'
 }

@@ -174,11 +174,13 @@ export class LaneStatements {
     return this.random.chance(0.75) ? this.random.pick(fields) : this.computed(fields, 0)
   }
 
-  /** Doubles: sums of integers may be out of range at any of several rows, which of them is by chance. */
+  /** Doubles and 64-bit integers. */
   private computed(fields: readonly string[], depth: number): string {
     const { random } = this
     const [integer, double] = [random.pick(fields.filter((field) => !field.startsWith('u_'))), random.pick(['u_a', fields.includes('u_b') ? 'u_b' : 'u_a'])]
-    const leaf = integer === undefined || random.chance(0.7) ? double : random.pick([`(${integer} / 7)`, `(${integer} / 2.5)`, `(${integer} * ${double})`])
+    const whole = random.pick([`(${integer} + 7)`, `(7 - ${integer})`, `-(${integer} )`, `abs(${integer} )`, `(${integer} - ${integer})`, String(integer)])
+    const mixed = random.pick([whole, `(${integer} / 7)`, `(${integer} / 2.5)`, `(${integer} * ${double})`])
+    const leaf = integer === undefined || random.chance(0.6) ? double : mixed
     if (depth > 3 || (depth > 0 && random.chance(0.5))) return leaf
     const of = (): string => this.computed(fields, depth + 1)
     const literal = random.pick(['100', '-1', '1.5', '2e3', '7', '0', random.chance(0.1) ? '12345678901' : '3'])
