@@ -15,8 +15,6 @@ import type { ComputedField, NumberField, RowExpression } from './plan.ts'
 /** No text of a statement has it, so no column that one names. */
 const PREFIX = '\0'
 const WHOLE_PREFIX = '\0n'
-/** Doubles hold all integers that are nearer to zero. */
-const EXACT = 2 ** 53
 /** Of a statement: each has an array of the rows of a block. */
 const MAX_COMPUTED = 8
 const MAX_STEPS = 32
@@ -180,7 +178,7 @@ export class ComputingBlocks {
           each(runs, (from, to) => BINARY[name](out, values, from, to))
         }
         // Also of a row that is null for another reason: out of range, DuckDB refuses it.
-        if (expression.whole && !areExactIn(out, runs)) this.exact = false
+        if (expression.whole && !areExact(boundsOf({ values: runs, length: runs.length }, { values: out }))) this.exact = false
         return out
       }
     }
@@ -222,11 +220,6 @@ export function areSettled({ values: runs, length }: Pick<IntList, 'values' | 'l
 
 function each(runs: Int32Array, compute: (from: number, to: number) => void): void {
   for (let r = 0; r < runs.length; r += RUN) compute(runs[r + 1], runs[r + 2])
-}
-
-function areExactIn(values: Float64Array, runs: Int32Array): boolean {
-  for (let r = 0; r < runs.length; r += RUN) for (let i = runs[r + 1]; i < runs[r + 2]; i++) if (!(Math.abs(values[i]) < EXACT)) return false
-  return true
 }
 
 function unary(name: string, out: Float64Array, runs: Int32Array): void {
