@@ -233,6 +233,19 @@ t.test('what is computed of the fields of a row is answered from samples, as Duc
     t.equal(await ways(query), way, query)
     t.same(await answerOf(reader, query), await answerOf(reader, query.replace('WHERE', 'WHERE 1 = 1 AND')), query)
   }
+  for (const [items, way] of [
+    ['avg(used / total * 100), max(abs(used - 2.5)), min(round(used, 1)), sum(2 * n)', 'samples'],
+    ['quantile_cont(used * 2, 0.5), last(used - n, _time), count(used + 0.25)', 'samples'],
+    ['max(-used)', 'duckdb'],
+    ['max(used * -1)', 'duckdb'],
+    ['max(used + .5)', 'duckdb'],
+    ['max(used * 2) + 1', 'duckdb'],
+  ]) {
+    const query = `SELECT ${items} FROM m WHERE ${A}`
+    t.equal(await ways(query), way, query)
+    const [{ columns }, whole] = await Promise.all([query, `${query} AND 1 = 1`].map((each) => reader.sql({ namespace: 'default', query: each })))
+    t.same(columns, whole.columns, query)
+  }
   t.equal(await ways('SELECT max(x + n) AS v FROM large'), 'duckdb', 'a double does not hold the integer')
   t.same(await answerOf(reader, 'SELECT used FROM m WHERE used * 2 > 20 ORDER BY used'), [[12.25], [1e300]])
 })

@@ -353,20 +353,38 @@ export class Recogniser implements ColumnNames {
   }
 }
 
-/** What DuckDB calls a call with columns as its arguments; undefined where that is not certain. @param before of the first argument. */
+/** What DuckDB calls a call; undefined where that is not certain. @param before of the first argument. */
 export function callName({ function_name: name, children }: Node, before = ''): string | undefined {
-  const columns = (children as Node[]).map(({ column_names: parts }) => (parts?.length === 1 ? String(parts[0]) : undefined))
-  const plain = columns.every((column) => column !== undefined && quotedIfNeeded(column) === column)
-  return plain ? `${name}(${before}${columns.join(', ')})` : undefined
+  const operands = (children as Node[]).map(operandName)
+  return operands.includes(undefined) ? undefined : `${name}(${before}${operands.join(', ')})`
+}
+
+/** Of columns, plain numbers, and arithmetic of these. */
+function operandName(node: Node): string | undefined {
+  if (node.class === 'COLUMN_REF') {
+    const column = node.column_names.length === 1 ? String(node.column_names[0]) : undefined
+    return column !== undefined && quotedIfNeeded(column) === column ? column : undefined
+  }
+  if (node.class === 'CONSTANT') return numberName(node)
+  if (node.class !== 'FUNCTION' || node.alias !== undefined) return undefined
+  if (node.is_operator !== true) return callName(node)
+  const operands = (node.children as Node[]).map(operandName)
+  return operands.length === 2 && !operands.includes(undefined) ? `(${operands.join(` ${node.function_name} `)})` : undefined
+}
+
+/** Without a digit before the point a decimal has another text, and so have numbers below zero. */
+function numberName(node: Node): string | undefined {
+  const integer = constantInteger(node)
+  if (integer !== undefined) return integer >= 0n ? String(integer) : undefined
+  const { type } = node.value
+  if (type.id !== 'DECIMAL' || !(type.type_info.width > type.type_info.scale)) return undefined
+  const text = decimalText(node.value)
+  return text.startsWith('-') ? undefined : text
 }
 
 function quantileName({ function_name: name, children, order_bys: order }: Node): string | undefined {
-  const [column, fraction] = children as Node[]
-  const { type } = fraction?.value ?? {}
-  // Without a digit before the point it has another text.
-  const isPlain = order?.orders === undefined && type?.id === 'DECIMAL' && type.type_info.width > type.type_info.scale
-  const of = isPlain ? callName({ function_name: name, children: [column] }) : undefined
-  return of === undefined ? undefined : `${of.slice(0, -1)}, ${decimalText(fraction.value)})`
+  const fraction = (children as Node[])[1]?.value?.type?.id === 'DECIMAL'
+  return fraction && order?.orders === undefined ? callName({ function_name: name, children }) : undefined
 }
 
 /** Of the types that samples have. */

@@ -43,7 +43,7 @@ export class LaneStatements {
     const strange = outside && random.chance(0.3)
     if (strange) values.push(this.strange())
     const named = values.map((value, i) =>
-      random.chance(value.includes(' ') ? 0.1 : 0.5) ? value : `${value} AS ${random.pick(['v', 'w', 'x y'].map((name) => `"${name}${i}"`))}`,
+      random.chance(value.includes(' ') ? 0.3 : 0.5) ? value : `${value} AS ${random.pick(['v', 'w', 'x y'].map((name) => `"${name}${i}"`))}`,
     )
     const items = random.chance(0.8) ? [...keys.map(({ item }) => item), ...named] : [...named, ...keys.slice(0, 1).map(({ item }) => item)]
     const conditions = Array.from({ length: random.below(4) }, () => this.condition(fields, outside))
