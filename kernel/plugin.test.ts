@@ -50,6 +50,7 @@ t.test('a declaration without one of its members says which is missing', async (
     [{ stability: undefined }, 'cannot define plugin "whole": its stability is none of stable, beta, experimental; give it one of them'],
     [{ stability: 'alpha' }, 'cannot define plugin "whole": its stability is none of stable, beta, experimental; give it one of them'],
     [{ setup: undefined }, 'cannot define plugin "whole": it has no setup; give it a function of that name, which declares its routes and hooks'],
+    [{ setup: 'start' }, 'cannot define plugin "whole": it has no setup; give it a function of that name, which declares its routes and hooks'],
   ]
   const declare = (given: unknown) => definePlugin(given as Plugin)
   t.equal(declare(whole).id, 'whole')

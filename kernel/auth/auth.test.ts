@@ -257,10 +257,13 @@ t.test('a caller whose call says later what it does', async (t) => {
   const call = { protocol: 'http', path: '/', header: () => undefined, query: () => undefined, address: undefined, requestId: '' }
   const auth = new Auth({ multiTenancy: false, exempt: [] })
   auth.addAuthenticator(() => identity('ann'), 10, 'test')
+  const told: string[] = []
+  auth.addObserver(({ outcome, action, resource, identity }) => void told.push([outcome, action, resource, identity?.principal].join(' ')))
   const { context, require } = await auth.admitCaller(call, 'read', '/x')
   t.equal(context.principal, 'ann')
   await require('write')
   await t.rejects(require('admin'), { code: 'FORBIDDEN' })
+  t.same(told, ['allow write /x ann', 'deny admin /x ann'], 'observers are told what it did')
 })
 
 t.test('who administers the server: no admin of some namespaces where data is kept apart', (t) => {

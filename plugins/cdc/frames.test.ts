@@ -207,6 +207,31 @@ t.test('points are encoded once for all readers of the same ids', async (t) => {
   t.not(alone.chunk(change, ids, 0), alone.chunk(change, ids, 0), 'for one alone nothing is kept')
 })
 
+t.test('chunks are bounded by rows and bytes, and those kept for others by their bytes', async (t) => {
+  const TEXT_BYTES = 3000
+  const points = new PointFrames(() => true)
+  const ids = idsOf(BEFORE, 'abcdef12', POSITION)
+  const change = (rows: number, length: number, sequence = 1): RowsChanged => {
+    const column = new Column('v', 'string', rows)
+    for (let row = 0; row < rows; row++) column.setPair(row, 0, length)
+    const times = new Int32Array(rows * 2)
+    const heap = new Uint8Array(TEXT_BYTES).fill(0x61)
+    const of = { ...changeOf(seeded(1)), measurement: 'm', tagsOf: () => ({ host: 'a' }) }
+    return { ...of, sequence, rows, times, series: new Int32Array(rows), columns: [column], fields: [{ name: 'v', type: 'string' }], heap }
+  }
+  t.equal(points.chunk(change(600, 1), ids, 0).to, 512)
+  t.equal(points.chunk(change(600, 1), ids, 512).to, 600)
+  const large = points.chunk(change(600, TEXT_BYTES), ids, 0)
+  t.ok(large.bytes.length >= 262_144 && large.bytes.length < 262_144 + 2 * TEXT_BYTES, `${large.bytes.length} bytes`)
+  t.equal(large.frames, large.to)
+  points.clear()
+  const changes = Array.from({ length: 40 }, (_, sequence) => change(100, TEXT_BYTES, sequence))
+  const chunks = changes.map((one) => points.chunk(one, ids, 0))
+  const kept = changes.filter((one, i) => i >= 20 && points.chunk(one, ids, 0) === chunks[i])
+  t.equal(kept.length, 20, 'the newest are kept')
+  t.not(points.chunk(changes[0], ids, 0), chunks[0], '8 MiB of them')
+})
+
 t.test('a reader that has had some of the deleted series is told of the others', async (t) => {
   const series = () => ['1', '2', '3'].map((host) => ({ host }))
   const change = { kind: 'series_deleted', measurement: 'm', sequence: 7, position: POSITION, series } as unknown as SeriesDeleted

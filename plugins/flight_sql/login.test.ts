@@ -143,6 +143,32 @@ t.test('a put is one call, on record as what its first message makes of it', asy
   }
 })
 
+t.test('a stream of rows ends once its key is revoked', async (t) => {
+  /** How often it is asked about while it still stands. */
+  let standing = Number.POSITIVE_INFINITY
+  const keys = definePlugin({
+    id: 'keys',
+    summary: 'Knows keys',
+    stability: 'stable',
+    setup(svc) {
+      svc.auth.authenticator(() => ({ ...known('writer'), revoked: () => standing-- <= 0 }))
+    },
+  })
+  const { flight } = await startFlight(t, { others: [keys] })
+  const start = BigInt(Date.now()) * 1_000_000n
+  const rows = (at: number): Column[] => [
+    { name: '_time', type: new TimestampNanosecond(), values: [start + BigInt(at)] },
+    { name: 'v', type: new Float64(), values: [1] },
+  ]
+  const batches = Array.from({ length: 10 }, (_, at) => rows(at))
+  const stream = (name: string): Uint8Array[] => flightStream(descriptor(command('CommandStatementUpdate', { 1: name })), batches)
+  t.equal((await flight.put('DoPut', stream('m'))).error, undefined)
+  standing = 5
+  t.match((await flight.put('DoPut', stream('n'))).error, { code: 16, details: /the credential was revoked or has expired/ })
+  standing = Number.POSITIVE_INFINITY
+  t.same((await flight.sql('SELECT count(*) AS n FROM m')).rows, [{ n: 10n }])
+})
+
 t.test('a login asks nobody what its key may do', async (t) => {
   const told: string[] = []
   const observer = definePlugin({

@@ -224,6 +224,7 @@ t.test('CREATE DATABASE refuses what no write could go to', async (t) => {
   const create = (name: string) => node.inject({ method: 'POST', url: `/query?q=${encodeURIComponent(`CREATE DATABASE ${name}`)}` })
   for (const name of ['telegraf', '"telegraf"', 'telegraf WITH DURATION 1d', 'telegraf;']) t.equal((await create(name)).statusCode, 200, name)
   for (const name of ['"My Data"', '_internal', 'TELEGRAF']) t.match((await create(name)).json().error, /cannot use namespace/, name)
+  t.match((await create('a; CREATE DATABASE TELEGRAF')).json().error, /cannot use namespace/, 'behind another one, too')
   const show = await node.inject(`/query?db=a&q=${encodeURIComponent('SHOW DATABASES')}`)
   t.same(show.json().results[0].series[0].values, [['a']])
   const free = await start(t)

@@ -216,6 +216,12 @@ t.test('CREATE DATABASE and SHOW DATABASES are answered, by form and by query', 
   t.same(own.json(), show.json())
   const both = await node.inject(`/query?q=${encodeURIComponent('CREATE DATABASE "a;b" WITH NAME "c;d"; SHOW DATABASES ;\n')}`)
   t.same(both.json(), { results: [{ statement_id: 0 }, { ...show.json().results[0], statement_id: 1 }] }, 'each of several statements')
+  const behind = await node.inject(`/query?q=${encodeURIComponent('SHOW DATABASES CASCADE')}`)
+  t.equal(behind.statusCode, 400)
+  t.match(behind.json().error, /cannot answer "SHOW DATABASES CASCADE"/)
+  const long = await node.inject({ method: 'POST', url: '/query', payload: `q=DROP+${'x'.repeat(5000)}` })
+  t.equal(long.statusCode, 400)
+  t.ok(long.body.length < 500, 'a long statement is not shown whole')
   const dropped = await node.inject(`/query?q=${encodeURIComponent('CREATE DATABASE a; DROP DATABASE b')}`)
   t.equal(dropped.statusCode, 200)
   t.match(

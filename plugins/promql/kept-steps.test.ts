@@ -5,7 +5,8 @@ import type { Steps, VectorValue } from './eval/value.ts'
 import { decodeSteps, encodeSteps, evaluateSteps, heldSteps, type KeptSteps } from './kept-steps.ts'
 import { LabelList, Labels } from './labels.ts'
 import { parse } from './parser/parse.ts'
-import { load, MemorySource } from './testing/memory-source.ts'
+import { buckets } from './testing/calls.ts'
+import { load, MemorySource, parseLabels } from './testing/memory-source.ts'
 
 /** A vector with a step, whose labels are made when they are asked for. */
 function wide(series: number, text: string): { value: VectorValue; made: () => number } {
@@ -141,4 +142,51 @@ t.test('going on from kept steps takes no more room than there is for all of the
     const on = await run(later, alone.peak, kept)
     t.equal(on.notes, alone.notes, name)
   }
+})
+
+t.test('what steps do not say by themselves, or what is not kept of them, is evaluated for all of them', async (t) => {
+  const steps = (start: number, count: number): Steps => ({ start: start * 60_000, interval: 60_000, count })
+  const run = async (source: MemorySource, query: string, own: Steps, bytes?: Uint8Array) => {
+    let kept: Uint8Array | undefined
+    const annotations = new Annotations()
+    const { signal } = new AbortController()
+    const context = {
+      source,
+      lookbackMs: 60_000,
+      defaultStepMs: 60_000,
+      budget: new Budget(1e9),
+      annotations,
+      signal,
+      query: { start: 0, end: 0, step: 60_000 },
+    }
+    const partial = { changed: [], maxBytes: 1 << 20, keep: (made: Uint8Array) => void (kept = made), ...(bytes === undefined ? {} : { bytes }) }
+    const { kinds, values, histograms } = (await evaluateSteps(parse(query), own, context, partial)) as VectorValue
+    return { kept, notes: annotations.keys, kinds: [...kinds], values: [...values], histograms: histograms?.length }
+  }
+  const beyond = (source: MemorySource): MemorySource => Object.assign(source, { beyondSteps: true })
+  /** Floats up to a step, and histograms behind it. */
+  const mixed = (floats: number): MemorySource => {
+    const source = load(floats === 0 ? '' : `m 5+1x${floats - 1}`, 60_000)
+    const more = Array.from({ length: 30 - floats }, (_, i) => ({ time: (floats + i) * 60_000, value: 0, histogram: buckets([1]) }))
+    source.add(parseLabels('m'), more)
+    return source
+  }
+  const { kept: before } = await run(load('m 0+1x30', 60_000), 'm', steps(0, 10))
+  t.ok(before, 'floats are kept')
+  t.equal((await run(beyond(load('m 0+1x30', 60_000)), 'm', steps(0, 10))).kept, undefined, 'not of a source that looks further')
+  t.equal((await run(mixed(0), 'm', steps(0, 10))).kept, undefined, 'no histograms')
+  // What is kept differs from what there is now: it shows which steps were evaluated.
+  const { values: all } = await run(load('m 5+1x30', 60_000), 'm', steps(0, 20))
+  const on = await run(load('m 5+1x30', 60_000), 'm', steps(0, 20), before)
+  t.same(on.values, [...Array.from({ length: 10 }, (_, i) => i), ...all.slice(10)], 'steps that are kept are not evaluated')
+  t.same((await run(beyond(load('m 5+1x30', 60_000)), 'm', steps(0, 20), before)).values, all)
+  const whole = await run(mixed(15), 'm', steps(0, 20))
+  t.same(await run(mixed(15), 'm', steps(0, 20), before), whole, 'histograms behind them')
+  // Its name brings an annotation, at the first steps only.
+  const ending = load('early{i="0"} 0+1x10\nlate_total{i="1"} 0+1x30', 60_000)
+  const query = 'rate({__name__=~"early|late_total"}[5m])'
+  const first = await run(ending, query, steps(8, 20))
+  const later = await run(ending, query, steps(9, 20), first.kept)
+  t.equal(first.notes?.length, 1)
+  t.same(later.notes, first.notes, 'an annotation of steps that are still asked for')
 })

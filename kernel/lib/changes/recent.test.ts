@@ -14,6 +14,8 @@ t.test('what is kept is found for the same change and key only', async (t) => {
   t.equal(recent.find(changeOf(1), 'a'), undefined, 'rows that lie elsewhere')
   recent.clear()
   t.equal(recent.find(change, 'a'), undefined)
+  recent.add(change, 'a', 'encoded', 100)
+  t.equal(recent.find(change, 'a'), 'encoded', 'there is room for as much again')
 })
 
 t.test('the oldest go where there are too many or they are too large', async (t) => {

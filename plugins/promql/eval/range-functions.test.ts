@@ -1,5 +1,5 @@
 import t from 'tap'
-import { load } from '../testing/memory-source.ts'
+import { load, type MemorySource, StoredSource } from '../testing/memory-source.ts'
 import { at, over } from '../testing/run-query.ts'
 
 const MINUTE = 60_000
@@ -15,6 +15,22 @@ t.test('windows are open at their older end', async (t) => {
 t.test('windows further apart than they are long', async (t) => {
   const source = load('x 0+1x40', MINUTE)
   t.same(await over(2, 32, 'sum_over_time(x[2m])', source, { step: 10 }), ['{} 3 23 43 63'])
+})
+
+t.test('windows that do not overlap end where they should over samples as they are stored, too', async (t) => {
+  const even = load('x 0+1x40', MINUTE)
+  const uneven = load('x 1 _ 1 1 1 1 1', MINUTE)
+  for (const kept of [(source: MemorySource) => source, (source: MemorySource) => new StoredSource(source, () => 0.5)]) {
+    t.same(await over(2, 22, 'sum_over_time(x[9m])', kept(even), { step: 10 }), ['{} 3 72 162'])
+    t.same(await over(2, 5, 'sum_over_time(x[1m])', kept(even)), ['{} 2 3 4 5'])
+    t.same(await over(2, 6, 'count_over_time(x[2m])', kept(uneven), { step: 2 }), ['{} 1 2 2'], 'more than in the one before')
+    t.same(await over(2, 4, 'count_over_time(x[3m])', kept(even)), ['{} 3 3 3'], 'nor those that do')
+  }
+})
+
+t.test('a large window that stays is there for all steps', async (t) => {
+  const [answer] = await over(50, 90, 'quantile_over_time(time() * 0 + 1, x[50m] @ 3000)', load('x 0+1x3000', 1000))
+  t.equal(answer, `{}${' 3000'.repeat(41)}`)
 })
 
 t.test('windows of series with holes hold what lies in them', async (t) => {

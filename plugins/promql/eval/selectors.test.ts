@@ -1,5 +1,5 @@
 import t from 'tap'
-import { load, MemorySource, parseLabels } from '../testing/memory-source.ts'
+import { load, MemorySource, parseLabels, StoredSource } from '../testing/memory-source.ts'
 import { at, over } from '../testing/run-query.ts'
 
 const MINUTE = 60_000
@@ -11,6 +11,14 @@ t.test('the newest sample within the lookback, whose older end is open', async (
   t.same(await at(5, 'up', source), [], 'a sample exactly as old as the lookback is too old')
   t.same(await over(0, 6, 'up', source), ['up 1 1 1 1 1 _ _'])
   t.same(await over(0, 3, 'up', source, { lookback: 2 }), ['up 1 1 _ _'])
+})
+
+t.test('the older end of the lookback is open beside staleness markers, for times, and where samples are read as they are stored', async (t) => {
+  t.same(await over(0, 6, 'up', load('up 1 _x7 stale', MINUTE)), ['up 1 1 1 1 1 _ _'])
+  t.same(await over(0, 9, 'up', load('up 1 _x7 stale', MINUTE)), ['up 1 1 1 1 1 _ _ _ _ _'])
+  t.same(await over(0, 6, 'timestamp(up)', load('up 1', MINUTE)), ['{} 0 0 0 0 0 _ _'])
+  for (const source of [load('up 1 _x7 2', MINUTE), new StoredSource(load('up 1 _x7 2', MINUTE), () => 0.5)])
+    t.same(await at(8, 'count_over_time(up[9m:1m])', source), ['{} 6'], '5 steps see the first')
 })
 
 t.test('a staleness marker ends a series until its next sample', async (t) => {

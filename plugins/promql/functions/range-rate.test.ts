@@ -89,6 +89,12 @@ t.test('smoothed takes the values on the line at both boundaries', async (t) => 
     [40, 30],
   ]
   near(t, overWindow('increase', reset, options), 25 - 10, 'from zero after a reset across the boundary')
+  const end: Sample[] = [
+    [0, 0],
+    [20, 100],
+    [40, 10],
+  ]
+  near(t, overWindow('increase', end, options), 50 + 5, 'what was reached before a reset across the later one')
 })
 
 t.test('names that do not look like a counter are told once', async (t) => {

@@ -243,3 +243,19 @@ for (const [name, fn] of IMPLEMENTATIONS) {
     t.ok(left > 1000, `${left} samples were left out`)
   })
 }
+
+t.test('series of the same times share a plan unless other samples of theirs were left out', (t) => {
+  const plan = new WindowPlan({ start: 0, interval: 10_000, count: 3 }, 60_000, 0)
+  const times = Float64Array.of(1000, 2000, 3000)
+  const followed = (ordinals?: number[]): number => {
+    plan.follow(times, 0, 3, ordinals === undefined ? undefined : Int32Array.from(ordinals))
+    t.same(plan.ordinals?.slice(0, 3), ordinals === undefined ? undefined : Int32Array.from(ordinals))
+    return plan.version
+  }
+  const first = followed([0, 1, 2])
+  t.equal(followed([0, 1, 2]), first)
+  const second = followed([0, 1, 9])
+  t.not(second, first)
+  t.not(followed(), second)
+  t.end()
+})

@@ -75,3 +75,14 @@ t.test('what resets took away adds up as it does one after the other', async (t)
     }
   }
 })
+
+t.test('a series that lies where the one before did in another block has resets of its own', (t) => {
+  const cursor = new ResetCursor()
+  cursor.move(0, Float64Array.of(5, 9, 2, 3), 0, 4)
+  t.equal(cursor.addTo(0), 9)
+  cursor.move(1, Float64Array.of(1, 2, 3, 4), 0, 4)
+  t.equal(cursor.addTo(0), 0)
+  cursor.move(2, Float64Array.of(1, 2, 1, 4), 0, 4)
+  t.equal(cursor.addTo(0), 2)
+  t.end()
+})

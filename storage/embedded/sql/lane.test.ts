@@ -141,6 +141,7 @@ t.test('integers are answered from samples while doubles hold them, and their su
   write('largest', [most])
   write('sums', [most, 1n, most - 3n])
   write('larger', [1n, most + 2n])
+  write('signs', [most, 2n, -most])
   const read = async (query: string): Promise<[way: string, types: string[], rows: unknown[][]]> => {
     const reader = await EngineReader.open(await db.context())
     let way = 'samples'
@@ -174,6 +175,7 @@ t.test('integers are answered from samples while doubles hold them, and their su
   ])
   t.equal((await read('SELECT max(n) FROM sums'))[0], 'samples')
   t.same(await read('SELECT sum(n) FROM sums'), ['duckdb', ['decimal(38, 0)'], [[2n * most - 2n]]])
+  t.same(await read('SELECT sum(n) FROM signs'), ['duckdb', ['decimal(38, 0)'], [[2n]]], 'on the way the sum was larger')
   t.same(await read('SELECT max(n) FROM larger'), ['duckdb', ['Int64'], [[most + 2n]]])
   t.same(await read('SELECT n FROM larger ORDER BY n'), ['duckdb', ['Int64'], [[1n], [most + 2n]]])
 })
@@ -201,7 +203,7 @@ t.test('what is computed of the fields of a row is answered from samples, as Duc
     let way = 'samples'
     const inDuckDb = (): Promise<SqlCursor> => {
       way = 'duckdb'
-      return reader.sql({ namespace: 'default', query })
+      return reader.sql({ namespace: 'default', query: 'SELECT 1' })
     }
     const cursor = await lane(await db.context(), db.state.snapshotNow() as Snapshot, { namespace: 'default', query }, undefined, () => {}, inDuckDb)
     for await (const _ of cursor);
@@ -222,12 +224,17 @@ t.test('what is computed of the fields of a row is answered from samples, as Duc
     ['_time, used / total AS r', 'duckdb', 'total < 1 ORDER BY _time'],
     ['max(used * total) AS overflow', 'duckdb', "host = 'a'"],
     ['avg(1 / (used * total)) AS overflow', 'duckdb', "host = 'a'"],
+    ['avg(1 / (used * total * -1)) AS overflow', 'duckdb', "host = 'a'"],
     ['max(used / total) AS by_zero', 'duckdb', "host = 'b'"],
     ['sum(n + 1) AS s, avg(-n * 3) AS a, min(abs(n - 2)) AS m, max(n * n - 1) AS x, count(*) FILTER (WHERE 2 * n > n + 3) AS c', 'samples', A],
     ['_time, n * 2 AS twice, n + used AS both', 'samples', `${A} ORDER BY twice`],
     ['max(n * 2000000000 * 1000000) AS beyond', 'duckdb', A],
     ['sum(u + 1) AS unsigned', 'duckdb', A],
     ['sum(n + 1.5) AS decimal', 'duckdb', A],
+    ['max(used) / (max(total) - max(total)) AS by_zero_of_groups', 'duckdb', A],
+    ['stddev(used) AS overflow_of_groups', 'duckdb', "host = 'a'"],
+    ['count(*) AS overflow_compared', 'duckdb', "host = 'a' AND used * total > 5"],
+    ['sum(used) FILTER (WHERE n > 100 OR used * total > 5) AS overflow_of_either', 'duckdb', "host = 'a'"],
   ]) {
     const query = `SELECT ${items} FROM m WHERE ${where}`
     t.equal(await ways(query), way, query)
@@ -248,6 +255,37 @@ t.test('what is computed of the fields of a row is answered from samples, as Duc
   }
   t.equal(await ways('SELECT max(x + n) AS v FROM large'), 'duckdb', 'a double does not hold the integer')
   t.same(await answerOf(reader, 'SELECT used FROM m WHERE used * 2 > 20 ORDER BY used'), [[12.25], [1e300]])
+})
+
+t.test('quantiles whose values have no room are left to DuckDB, and room comes back', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  db.write(
+    db.measurement('m', { value: 'float64' }),
+    Array.from({ length: 1000 }, (_, i) => ({
+      tags: { host: 'a' },
+      time: 1_700_000_000_000_000_000n + BigInt(i) * 1_000_000_000n,
+      fields: { value: i },
+    })),
+  )
+  const context = await db.context()
+  const reader = await EngineReader.open(context)
+  t.teardown(() => reader.close())
+  const query = 'SELECT median(value) FROM m'
+  const read = async (memoryLimit: number): Promise<[way: string, median: unknown]> => {
+    let way = 'samples'
+    const inDuckDb = (): Promise<SqlCursor> => {
+      way = 'duckdb'
+      return reader.sql({ namespace: 'default', query: `${query} WHERE 1 = 1` })
+    }
+    const duck = Object.create(context.duck, { memoryLimit: { value: memoryLimit } })
+    const cursor = await lane({ ...context, duck }, db.state.snapshotNow() as Snapshot, { namespace: 'default', query }, undefined, () => {}, inDuckDb)
+    let median: unknown
+    for await (const { columns } of cursor) median = columns[0].values[0]
+    return [way, median]
+  }
+  t.same(await read(10_000), ['duckdb', 499.5])
+  for (let i = 0; i < 3; i++) t.same(await read(100_000), ['samples', 499.5])
 })
 
 /** The rows of a statement, or why there are none. */

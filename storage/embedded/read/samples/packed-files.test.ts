@@ -1,4 +1,4 @@
-import { readdirSync, readlinkSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { readdirSync, readlinkSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { Random } from '../../../conformance/random.ts'
@@ -70,16 +70,16 @@ t.test(`packed blocks come back out of files as they were, SVC_SEED=${seed}`, (t
   t.end()
 })
 
-function counter(): PackedBlock {
+function counter(rows = 1000): PackedBlock {
   let total = 0
-  const times = Float64Array.from({ length: 1000 }, (_, i) => START + i)
+  const times = Float64Array.from({ length: rows }, (_, i) => START + i)
   return new Packer().pack({
     series: Int32Array.of(1),
-    starts: Int32Array.of(0, 1000),
+    starts: Int32Array.of(0, rows),
     times,
     values: times.map(() => total++),
     minTime: START,
-    maxTime: START + 999,
+    maxTime: START + rows - 1,
   }) as PackedBlock
 }
 
@@ -128,8 +128,51 @@ t.test('no more files are open than there may be', (t) => {
   t.equal(put(200, 2), 100, 'those of the question before go')
   t.equal(segments.filter((segment) => files.has(segment, 1)).length, 212)
   t.equal(segments.filter((segment) => files.has(segment, 2)).length, 100)
+  t.ok(files.put(segments[299], 3, block, 3))
+  t.equal(segments.filter((segment) => files.has(segment, 1)).length, 212, 'another block of one that is open costs none')
   files.close()
   t.equal(files.bytes, 0)
+  t.end()
+})
+
+t.test('what goes for a block is what others use, the longest unused first, and nothing where that is not enough', (t) => {
+  const block = counter()
+  const size = block.image().reduce((sum, { byteLength }) => sum + byteLength, 0)
+  const files = new PackedFiles({ directory: tempDir(), budget: size * 3, name: 'a' })
+  const [a, b, c, d] = [1, 2, 3, 4].map((id) => new OwnedBlocks<PackedBlock>(id))
+  const kept = (): number[] => [a, b, c, d].filter((segment) => files.has(segment, 0)).map(({ owner }) => owner)
+  for (const segment of [a, b, c]) t.ok(files.put(segment, 0, block, 1))
+  t.ok(files.get(a, 0, 2, undefined))
+  t.equal(files.admits(size * 2, 2), true)
+  t.equal(files.admits(size * 2 + 1, 2), false, 'beside its own')
+  t.ok(files.get(b, 0, 3, undefined))
+  t.ok(files.get(a, 0, 3, undefined))
+  t.ok(files.put(d, 0, block, 4))
+  t.same(kept(), [1, 2, 4], 'the one used longest ago')
+  t.equal(files.put(d, 1, counter(3000), 4), false)
+  t.same(kept(), [1, 2, 4], 'none goes for nothing')
+  t.ok(files.put(b, 1, block, 5))
+  t.same([...kept(), files.has(b, 1)], [2, 4, true], 'a block is put behind the others of its segment, which stay')
+  files.forget(new Set([4]))
+  t.ok(files.put(b, 2, block, 5))
+  t.equal(files.put(b, 3, block, 6), false, 'nor does its own file')
+  t.same([kept(), files.bytes], [[2], size * 3])
+  files.close()
+  t.end()
+})
+
+t.test('a write that fails costs all files, and nothing is written until there may be room again', { skip: process.platform !== 'linux' }, (t) => {
+  const directory = tempDir()
+  const files = new PackedFiles({ directory, budget: 1 << 20, name: 'a' })
+  const [a, b] = [1, 2].map((id) => new OwnedBlocks<PackedBlock>(id))
+  t.ok(files.put(a, 0, counter(), 1))
+  symlinkSync('/dev/full', join(directory, 'samples-a-1'))
+  t.equal(files.put(b, 0, counter(), 1), false)
+  t.same([files.bytes, files.has(a, 0), files.has(b, 0)], [0, false, false])
+  t.equal(files.admits(1, 1), false)
+  files.rest()
+  t.ok(files.put(b, 0, counter(), 1))
+  files.close()
   t.end()
 })
 

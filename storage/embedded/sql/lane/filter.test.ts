@@ -20,7 +20,9 @@ t.test('integers are compared as the numbers they stand for', (t) => {
     const integers = Int32Array.from({ length: n }, number)
     const doubles = Float64Array.from(integers, (value) => value / divisor)
     const comparison = random.pick(Object.keys(HOLDS) as Comparison[])
-    const value = random.pick([number() / divisor, number() / divisor + random.pick([1e-12, -1e-12, 0.5]), 1e300, -1e300, 0, -0])
+    // Beside the least and the greatest of a zone, which settle it.
+    const edge = random.pick([Math.max(...integers), Math.min(...integers)]) + random.below(3) - 1
+    const value = random.pick([number() / divisor, edge / divisor, number() / divisor + random.pick([1e-12, -1e-12, 0.5]), 1e300, -1e300, 0, -0])
     const filter = { field: 'x', comparison, value }
     const from = random.chance(0.5) ? 0 : random.below(n)
     const to = random.chance(0.5) ? n : from + random.below(n - from + 1)
