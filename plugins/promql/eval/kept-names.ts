@@ -13,16 +13,26 @@ const KEEPING: ReadonlySet<string> = new Set(
 )
 const SELECTING: ReadonlySet<string> = new Set(['topk', 'bottomk', 'limitk', 'limit_ratio'])
 
-/** Whether series that both sides of an `or` have lose their names whichever side they are from. */
-export function sameNames({ lhs, rhs }: BinaryExpr): boolean {
-  return agree(namesOf(lhs), namesOf(rhs))
+/** Of the expressions of one tree that were looked at. */
+export type KnownNames = Map<Expr, Names>
+
+/** Whether series that both sides of an `or` have lose their names whichever side they are from. @param known is added to: without it, work would grow with depth, too. */
+export function sameNames({ lhs, rhs }: BinaryExpr, known: KnownNames): boolean {
+  return agree(namesOf(lhs, known), namesOf(rhs, known))
 }
 
 function agree(left: Names, right: Names): boolean {
   return left === 'none' || right === 'none' || (left !== undefined && left === right)
 }
 
-function namesOf(expr: Expr): Names {
+function namesOf(expr: Expr, known: KnownNames): Names {
+  if (known.has(expr)) return known.get(expr)
+  const names = decide(expr, known)
+  known.set(expr, names)
+  return names
+}
+
+function decide(expr: Expr, known: KnownNames): Names {
   switch (expr.kind) {
     case 'number':
     case 'string':
@@ -32,30 +42,29 @@ function namesOf(expr: Expr): Names {
       return 'kept'
     case 'paren':
     case 'subquery':
-      return namesOf(expr.expr)
+      return namesOf(expr.expr, known)
     case 'unary':
-      return expr.op === '+' ? namesOf(expr.expr) : 'dropped'
+      return expr.op === '+' ? namesOf(expr.expr, known) : 'dropped'
     case 'aggregate':
-      return ofAggregate(expr)
+      return ofAggregate(expr, known)
     case 'binary':
-      return ofBinary(expr)
+      return ofBinary(expr, known)
     case 'call':
-      return ofCall(expr)
+      return ofCall(expr, known)
   }
 }
 
-function ofAggregate({ op, expr, param, grouping, without }: AggregateExpr): Names {
-  if (SELECTING.has(op)) return namesOf(expr)
+function ofAggregate({ op, expr, param, grouping, without }: AggregateExpr, known: KnownNames): Names {
+  if (SELECTING.has(op)) return namesOf(expr, known)
   const named = (!without && grouping.some((name) => METADATA.has(name))) || (param !== undefined && isMetadata(param))
   return named ? undefined : 'none'
 }
 
-function ofBinary(expr: BinaryExpr): Names {
+function ofBinary(expr: BinaryExpr, known: KnownNames): Names {
   const { op, lhs, rhs, matching, returnBool } = expr
-  if (op === 'and' || op === 'unless') return namesOf(lhs)
+  if (op === 'and' || op === 'unless') return namesOf(lhs, known)
   if (op === 'or') {
-    // Each side is looked at once: of an "or" within others, twice would double with each of them.
-    const [left, right] = [namesOf(lhs), namesOf(rhs)]
+    const [left, right] = [namesOf(lhs, known), namesOf(rhs, known)]
     if (!agree(left, right)) return undefined
     return left === 'none' ? right : left
   }
@@ -63,14 +72,14 @@ function ofBinary(expr: BinaryExpr): Names {
   if (!isComparison(op) || returnBool) return 'dropped'
   if (matching !== undefined) return undefined
   // With a scalar, which has none.
-  const left = namesOf(lhs)
-  return left === 'none' ? namesOf(rhs) : left
+  const left = namesOf(lhs, known)
+  return left === 'none' ? namesOf(rhs, known) : left
 }
 
-function ofCall({ name, args, type }: CallExpr): Names {
+function ofCall({ name, args, type }: CallExpr, known: KnownNames): Names {
   if (type === 'scalar' || WITHOUT_NAMES.has(name)) return 'none'
   if (!KEEPING.has(name)) return 'dropped'
-  return args.some(isMetadata) ? undefined : namesOf(args[0])
+  return args.some(isMetadata) ? undefined : namesOf(args[0], known)
 }
 
 function isMetadata(expr: Expr): boolean {

@@ -1,5 +1,5 @@
 /** When info() reads its info series: at the time that all selectors of its first argument agree on, else at the step itself. */
-import type { AtModifier, Duration, Expr, VectorSelector } from '../ast.ts'
+import type { AtModifier, Duration, Expr, SubqueryExpr, VectorSelector } from '../ast.ts'
 import { milliseconds } from '../eval/modifiers.ts'
 import type { VectorCall } from './contract.ts'
 
@@ -11,58 +11,83 @@ interface InfoReference {
 
 type Query = VectorCall['query']
 
+/** What the selectors within an expression refer to, as far as that can be said without what is around it. */
+interface Summary {
+  /** Whether it gives series, and whether some of them come from a selector. */
+  series: boolean
+  selector: boolean
+  /** Of the selectors that follow the step, and of those that have a time. Those of each that do not agree never will. */
+  following?: InfoReference
+  pinned?: InfoReference
+  /** False once selectors do not agree whatever is around them, or where series are made of nothing but numbers. */
+  uniform: boolean
+}
+
+const NO_SERIES: Summary = { series: false, selector: false, uniform: true }
+/** By query, for its own times: info() within info() asks again for all that is below. */
+const known = new WeakMap<Query, Map<Expr, Summary>>()
+
 export function infoReference(expr: Expr, query: Query): InfoReference {
-  const search = new Search(query)
-  search.inspect(expr, [])
-  return search.result()
+  let summaries = known.get(query)
+  if (summaries === undefined) known.set(query, (summaries = new Map()))
+  const { uniform, following, pinned } = new Search(query, summaries).summaryOf(expr)
+  if (!uniform || (following !== undefined && pinned !== undefined)) return { offset: 0 }
+  return following ?? pinned ?? { offset: 0 }
 }
 
 class Search {
   private readonly query: Query
-  private first: InfoReference | undefined
-  private uniform = true
+  private readonly summaries: Map<Expr, Summary>
 
-  constructor(query: Query) {
+  constructor(query: Query, summaries: Map<Expr, Summary>) {
     this.query = query
+    this.summaries = summaries
   }
 
-  result(): InfoReference {
-    return this.uniform && this.first !== undefined ? this.first : { offset: 0 }
+  summaryOf(expr: Expr): Summary {
+    let summary = this.summaries.get(expr)
+    if (summary === undefined) this.summaries.set(expr, (summary = this.summarise(expr)))
+    return summary
   }
 
-  /** @returns whether `expr` gives series that come from a selector. */
-  inspect(expr: Expr, path: readonly Expr[]): boolean {
-    if (!givesSeries(expr)) return false
-    if (expr.kind === 'vector') {
-      this.add(this.referenceOf(expr, path))
-      return true
+  private summarise(expr: Expr): Summary {
+    if (expr.kind === 'number' || expr.kind === 'string') return NO_SERIES
+    if (expr.kind === 'call' && expr.type !== 'vector' && expr.type !== 'matrix') return NO_SERIES
+    if (expr.kind === 'vector') return this.selector(expr)
+    const summary: Summary = { series: false, selector: false, uniform: true }
+    for (const child of childrenOf(expr)) {
+      const { series, selector, uniform, following, pinned } = this.summaryOf(child)
+      summary.series ||= series
+      summary.selector ||= selector
+      summary.uniform &&= uniform
+      if (following !== undefined) follow(summary, following)
+      if (pinned !== undefined) pin(summary, pinned)
     }
-    const below = [...path, expr]
-    let selector = false
-    for (const child of childrenOf(expr)) if (this.inspect(child, below)) selector = true
+    if (expr.kind === 'subquery') this.shift(summary, expr)
+    if ((expr.kind === 'paren' || expr.kind === 'unary' || expr.kind === 'binary') && !summary.series) return NO_SERIES
+    summary.series = true
     // Series made of nothing but numbers are at the step's own time.
-    if (!selector) this.uniform = false
-    return selector
+    if (!summary.selector) summary.uniform = false
+    return summary
   }
 
-  private referenceOf(selector: VectorSelector, path: readonly Expr[]): InfoReference {
-    const reference: InfoReference = { offset: this.ms(selector.offset) }
-    if (selector.at !== undefined) reference.at = this.time(selector.at)
-    // The offsets of subqueries around it add up until one of them has an @.
-    for (let i = path.length - 1; i >= 0 && reference.at === undefined; i--) {
-      const outer = path[i]
-      if (outer.kind !== 'subquery') continue
-      reference.offset += this.ms(outer.offset)
-      if (outer.at !== undefined) reference.at = this.time(outer.at)
+  private selector({ offset, at }: VectorSelector): Summary {
+    const summary: Summary = { series: true, selector: true, uniform: true }
+    if (at === undefined) summary.following = { offset: this.ms(offset) }
+    else summary.pinned = { offset: this.ms(offset), at: this.time(at) }
+    return summary
+  }
+
+  /** The offsets of subqueries around a selector add up until one of them has an @. */
+  private shift(summary: Summary, { offset, at }: SubqueryExpr): void {
+    const { following } = summary
+    if (following === undefined) return
+    const shifted = following.offset + this.ms(offset)
+    if (at === undefined) summary.following = { offset: shifted }
+    else {
+      summary.following = undefined
+      pin(summary, { offset: shifted, at: this.time(at) })
     }
-    return reference
-  }
-
-  private add(reference: InfoReference): void {
-    const { first } = this
-    if (first === undefined) this.first = reference
-    else if (first.at === undefined || reference.at === undefined) this.uniform &&= first.at === reference.at && first.offset === reference.offset
-    else this.uniform &&= first.at - first.offset === reference.at - reference.offset
   }
 
   private ms(duration: Duration): number {
@@ -72,6 +97,20 @@ class Search {
   private time(at: AtModifier): number {
     return at === 'start' ? this.query.start : at === 'end' ? this.query.end : at
   }
+}
+
+function follow(summary: Summary, reference: InfoReference): void {
+  summary.following ??= reference
+  summary.uniform &&= summary.following.offset === reference.offset
+}
+
+function pin(summary: Summary, reference: InfoReference): void {
+  summary.pinned ??= reference
+  summary.uniform &&= readTime(summary.pinned) === readTime(reference)
+}
+
+function readTime({ offset, at = 0 }: InfoReference): number {
+  return at - offset
 }
 
 function childrenOf(expr: Expr): Expr[] {
@@ -91,22 +130,5 @@ function childrenOf(expr: Expr): Expr[] {
       return [expr.expr]
     default:
       return []
-  }
-}
-
-function givesSeries(expr: Expr): boolean {
-  switch (expr.kind) {
-    case 'number':
-    case 'string':
-      return false
-    case 'call':
-      return expr.type === 'vector' || expr.type === 'matrix'
-    case 'binary':
-      return givesSeries(expr.lhs) || givesSeries(expr.rhs)
-    case 'paren':
-    case 'unary':
-      return givesSeries(expr.expr)
-    default:
-      return true
   }
 }

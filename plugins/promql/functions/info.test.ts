@@ -107,3 +107,25 @@ t.test('info series are read at the time that all selectors agree on', async (t)
   const subquery: Expr = { kind: 'subquery', expr: shifted, range: 60_000, offset: 700, at: 8000, pos }
   t.same(infoReference({ kind: 'call', name: 'sum_over_time', args: [subquery], type: 'vector', pos, namePos: pos }, query), { offset: 5700, at: 8000 })
 })
+
+t.test('what is below info() within info() is looked at once, however many there are', async (t) => {
+  const levels = 64
+  let looks = 0
+  const counted = (expr: Expr): Expr =>
+    new Proxy(expr, {
+      get: (target, name) => {
+        if (name === 'kind') looks++
+        return Reflect.get(target, name)
+      },
+    })
+  const query = { start: 1000, end: 9000, step: 1000 }
+  const number: Expr = { kind: 'number', value: 1, pos }
+  const plus = (lhs: Expr, rhs: Expr): Expr => ({ kind: 'binary', op: '+', lhs, rhs, returnBool: false, pos })
+  let expr = plus(counted(plus(number, number)), counted(selector([], { offset: 500, at: 'end' })))
+  for (let i = 0; i < levels; i++) expr = plus(number, expr)
+  for (let i = 0; i < levels; i++) {
+    expr = { kind: 'call', name: 'info', args: [expr], type: 'vector', pos, namePos: pos }
+    t.same(infoReference(expr, query), { offset: 500, at: 9000 })
+  }
+  t.ok(looks > 0 && looks <= 20, `${looks} times`)
+})

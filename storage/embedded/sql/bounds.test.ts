@@ -29,6 +29,8 @@ t.test('statements of dashboards are bounded by the rows they read', async (t) =
     'SELECT lag(usage_user) OVER (PARTITION BY hostname ORDER BY _time), since_last(usage_user) OVER (ORDER BY _time) FROM cpu',
     'WITH a AS (SELECT hostname, avg(usage_user) u FROM cpu GROUP BY 1) SELECT * FROM a WHERE u > (SELECT avg(u) FROM a)',
     'SELECT i FROM range(1000) r(i)',
+    `SELECT ${Array.from({ length: 60 }, (_, i) => `sum(usage_user) / nullif(sum(procs), ${i}) AS a${i}`).join(', ')} FROM cpu`,
+    'WITH a AS (SELECT hostname, sum(usage_user) / nullif(sum(procs), 0) AS u, coalesce(max(usage_idle), 0) AS i FROM cpu GROUP BY 1) SELECT hostname, CASE WHEN u > i THEN u ELSE i END AS w, nullif(u, 0) * 100 AS p FROM a WHERE u > 3',
     `SELECT ${Array.from({ length: 20 }, (_, i) => `strftime(_time + INTERVAL ${i} HOUR, '%Y-%m-%d %H:%M')`).join(', ')} FROM cpu`,
     `SELECT ${Array.from({ length: 20 }, (_, i) => `avg(usage_user) OVER (ORDER BY _time ROWS ${i} PRECEDING)`).join(', ')} FROM cpu`,
     `SELECT * FROM cpu WHERE hostname IN (${Array.from({ length: 1000 }, (_, i) => `'h${i}'`).join(', ')})`,
@@ -40,6 +42,12 @@ t.test('what has no bound but itself is not', async (t) => {
   for (const query of [
     `SELECT procs AS a0, ${Array.from({ length: 9 }, (_, i) => `a${i} + a${i} AS a${i + 1}`).join(', ')} FROM cpu`,
     `SELECT ${'- '.repeat(65)}procs FROM cpu`,
+    // Each doubles what it is of: DuckDB's macros, by themselves and through aliases, and what a condition outside is moved into.
+    `SELECT count(*) FROM cpu WHERE ${'nullif('.repeat(16)}procs${', 0)'.repeat(16)} > 3`,
+    `SELECT ${'round_even('.repeat(9)}usage_user${', 0)'.repeat(9)} FROM cpu`,
+    `SELECT nullif(1, 0) AS a0, ${Array.from({ length: 14 }, (_, i) => `nullif(a${i}, 1) AS a${i + 1}`).join(', ')} FROM cpu`,
+    `SELECT a FROM ${'(SELECT coalesce(a, a) AS a FROM '.repeat(16)}(SELECT procs AS a FROM cpu)${')'.repeat(16)} WHERE a > 3`,
+    `WITH c0 AS (SELECT procs AS a FROM cpu), ${Array.from({ length: 16 }, (_, i) => `c${i + 1} AS (SELECT CASE WHEN a = 1 THEN NULL ELSE a END AS a FROM c${i})`).join(', ')} SELECT a FROM c16 WHERE a > 3`,
     `SELECT * FROM cpu WHERE ${Array.from({ length: 33 }, (_, i) => `procs = usage_user + ${i}`).join(' AND ')}`,
     `SELECT ${Array.from({ length: 9 }, () => '*').join(', ')} FROM cpu`,
     `SELECT * FROM cpu WHERE ${Array.from({ length: 5 }, () => `hostname ~ '${'[\\pL]'.repeat(45)}'`).join(' OR ')}`,

@@ -8,6 +8,7 @@
 import type { FunctionSpec } from '../threads/function-spec.ts'
 import { aliasedNodes } from './aliases.ts'
 import { constantInteger, constantText, type Node } from './ast.ts'
+import { copiesOf } from './copies.ts'
 import { foldName } from './names.ts'
 import { NATIVE } from './plugin-functions/expand.ts'
 import { LATEST_TIME } from './tokens.ts'
@@ -91,6 +92,8 @@ const MAX_TEXTS = 8
 const MAX_CONCATENATIONS = 4
 /** A division by an unknown number is printed with its operands several times. */
 const MAX_NESTED_DIVISIONS = 3
+/** Nodes as often as one may be written out; the binder and the optimizer take up to 20 us for one that is. */
+const MAX_WRITTEN = 100_000
 const MAX_CONSTANT_LENGTH = 16_384
 const MAX_PATTERN_LENGTH = 256
 /** Of all regular expressions; a class of letters takes 3 ms to compile, without a look at interruptions. */
@@ -101,7 +104,7 @@ const MAX_SERIES_ROWS = 100_000n
 
 /** @param nodes of the tree, as `checkTree` counts them. */
 export function isBounded(tree: Node, nodes: number): boolean {
-  return nodes <= MAX_NODES && new Bounds().allows(tree, 0, 0)
+  return nodes <= MAX_NODES && new Bounds().allows(tree, 0, 0) && nodes * copiesOf(tree) <= MAX_WRITTEN
 }
 
 class Bounds {

@@ -88,6 +88,8 @@ const FAMILIES: Record<string, (n: number) => string> = {
   'times of times': nested("INTERVAL '1h' + (", '_time', ')'),
   'buckets of buckets': nested("time_bucket('1mo', ", '_time', ')'),
   'cases of cases': nested('CASE WHEN procs = 1 THEN 1 ELSE ', '1', ' END'),
+  'cases that compare cases': nested('CASE ', 'procs', ' WHEN 1 THEN 2 WHEN 3 THEN 4 END'),
+  'cases of many arms that compare cases': nested('CASE ', 'procs', ` ${repeat(12, (i) => `WHEN ${i} THEN ${i}`, ' ')} END`),
   negations: nested('- ', 'procs', ''),
   calls: nested('abs(', 'procs', ')'),
   subqueries: nested('(SELECT ', '1', ')', ''),

@@ -51,6 +51,63 @@ export function hasMoreKeys(text: string, most: number): boolean {
   return found
 }
 
+/** Words and dots, between what DuckDB's parser takes for blanks beyond ASCII. */
+const WORDS = /\.|[^.\u00a0\u2000-\u200b\u202f\u205f\u2060\u3000\ufeff]+/g
+/** A word may follow without a blank. */
+const NUMBER = /^\d[\d_]*(?:\.[\d_]*)?(?:e\d[\d_]*)?/i
+const DOT = /\.\s*$/
+
+/**
+ * Whether DuckDB's parser would write more than so many words again for `CASE x WHEN a THEN ... WHEN b THEN ...`: it has `x` once for each WHEN, with all that is repeated within it,
+ * and looks at no limit meanwhile.
+ */
+export function repeatsMore(text: string, most: number): boolean {
+  if (!/case/i.test(text)) return false
+  const cases = new OpenCases()
+  let [before, end] = ['', 0]
+  scan(text, (token, at, behind = text.length) => {
+    if (cases.repeated > most) return
+    if (DOT.test(text.slice(end, at))) before = '.'
+    end = behind
+    if (token === '--' || token === '/*') return
+    const [number = ''] = NUMBER.exec(token) ?? []
+    if (number !== '') before = ''
+    for (const [word] of token.slice(number.length).toLowerCase().matchAll(WORDS)) {
+      // Behind these even a keyword is a name.
+      const isName = before === '.' || before === 'as' || before === '$'
+      if (!isName) cases.keyword(word)
+      before = isName ? '' : word
+    }
+    cases.written++
+    // A text in dollars.
+    if (token === '$' && behind > at + 1) before = ''
+  })
+  return cases.repeated > most
+}
+
+class OpenCases {
+  written = 0
+  repeated = 0
+  private readonly open: { from: number; operand: number; whens: number }[] = []
+
+  keyword(word: string): void {
+    if (word === 'case') this.open.push({ from: this.written, operand: 0, whens: 0 })
+    else if (word === 'end') this.open.pop()
+    else if (word === 'when') this.when()
+  }
+
+  private when(): void {
+    const last = this.open.at(-1)
+    if (last === undefined) return
+    // The keyword itself is counted behind it.
+    if (last.whens++ === 0) last.operand = this.written - last.from - 1
+    else {
+      this.written += last.operand
+      this.repeated += last.operand
+    }
+  }
+}
+
 /**
  * Calls `visit` with each token: of a comment `/*` or `--`, of a quote its begin, else the whole. `end` is where it ends, undefined for a comment that is
  * not closed.

@@ -5,7 +5,7 @@
 import type { SqlLimits } from '../sql-limits.ts'
 import { aliasedNodes } from './aliases.ts'
 import { type Node, refuse } from './ast.ts'
-import { hasMoreKeys } from './lexable.ts'
+import { hasMoreKeys, repeatsMore } from './lexable.ts'
 import { foldName } from './names.ts'
 
 /** The parser takes a quarter of a megabyte for each level of these, and half a second for a thousand. */
@@ -13,6 +13,9 @@ const NESTED_OPERATION = /\b(?:intersect|except)\b/gi
 
 /** The parser takes half a second for 5,000 keys of one GROUP BY, and the square of that for more. */
 const NODES_OF_KEY = 4
+
+/** At most, or it is refused as a tree. */
+const WORDS_OF_NODE = 3
 
 /** @throws SQL_ERROR naming the limit. */
 export function checkText(text: string, limits: Readonly<SqlLimits>): void {
@@ -24,6 +27,10 @@ export function checkText(text: string, limits: Readonly<SqlLimits>): void {
   for (const _ of text.matchAll(NESTED_OPERATION)) if (++operations > limits.depth) throw tooDeep(limits)
   const keys = Math.ceil(limits.nodes / NODES_OF_KEY)
   if (hasMoreKeys(text, keys)) throw refuse(`cannot run this query: GROUP BY has more than ${keys} keys; group by fewer, or raise [database] sql_max_nodes`)
+  if (repeatsMore(text, WORDS_OF_NODE * limits.nodes))
+    throw refuse(
+      `cannot run this query: with what CASE compares written out for each WHEN it has more than ${limits.nodes} parts; simplify it, or raise [database] sql_max_nodes`,
+    )
 }
 
 /** @param tree a query. @returns its nodes. @throws SQL_ERROR naming the limit. */

@@ -104,6 +104,10 @@ const ANSWERED: Record<string, GrowingRequest> = {
   'labels to sort by': instant(within('sort_by_label(m,', '"instance",', '"job")')),
   'functions of functions': instant(nested('ceil(', 'm', ')')),
   'largest of the largest': instant(nested('topk(5,', 'm', ')')),
+  'information of information': instant((bytes) => {
+    const numbers = `(${sumOf(range(times(bytes, 4), () => '1'))}+m@1)`
+    return nested('info(', nested('(1+', numbers, ')', times(bytes, 500))(bytes), ')', times(bytes, 500))(bytes)
+  }, 64_000),
   'labels of information': instant(within('info(m,{', (i) => `l${i}=~".+"`, '})', ',')),
   'times of selectors': instant(
     tree(25, (i) => `m @ ${START + i}`, ' or '),
