@@ -13,6 +13,7 @@ const DAY = 86_400_000_000_000n
 const MONDAY = 4 * 86_400
 const EPOCH_2000 = 2000 * 12
 
+/** Where buckets begin, made by `bucketing`. */
 export type Bucketing =
   /** Start of the bucket of t: t - floorMod(t - anchor, step). */
   | { kind: 'fixed'; step: bigint; anchor: bigint }
