@@ -1,4 +1,4 @@
-/** The public surface: with the libraries `svcdb/lib/<name>`, all that plugins and storage engines may import. */
+/** The public API: with the libraries `svcdb/lib/<name>`, all that plugins and storage engines may import. */
 export {
   ALL_NAMESPACES,
   AUTH_RANK,

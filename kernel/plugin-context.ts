@@ -77,26 +77,14 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
     server: shared.server,
     tls: shared.tls,
     clock: shared.clock,
-    get storage(): Storage {
-      if ((plugin.capabilities ?? []).length === 0)
-        throw new Error(`cannot use the storage in plugin "${id}": it declares no capabilities; name what it needs in definePlugin`)
-      const storage = shared.storage()
-      if (storage === undefined)
-        throw new Error(`cannot use the storage in plugin "${id}" during setup: it opens in the start phase; use it in start() or in a handler`)
-      return storage
+    get storage() {
+      return storageOf(plugin, shared)
     },
     ingest: shared.ingest,
     dataDir: shared.dataDir,
     auth: authOf(id, shared, declare),
     tracing: tracingOf(shared, declare),
-    sql: {
-      function(declaration) {
-        declare('a SQL function')
-        if (!plugin.capabilities?.includes('sql_functions'))
-          throw new Error(`cannot add a SQL function of plugin "${id}": it does not declare the capability "sql_functions"; name it in definePlugin`)
-        shared.sqlFunctions.add(id, declaration)
-      },
-    },
+    sql: sqlOf(plugin, shared, declare),
     context(request: FastifyRequest) {
       const context = request.svcContext
       if (context === null) throw new Error(`cannot read the context of request ${request.id}: it was not admitted`)
@@ -122,6 +110,33 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
     stopping: shared.stopping,
     notReady: () => shared.notReady(),
     provided: shared.provided,
+    ...servicesOf(plugin, shared, () => settingUp),
+  }
+}
+
+function storageOf({ id, capabilities = [] }: Plugin, shared: SharedDependencies): Storage {
+  if (capabilities.length === 0) throw new Error(`cannot use the storage in plugin "${id}": it declares no capabilities; name what it needs in definePlugin`)
+  const storage = shared.storage()
+  if (storage === undefined)
+    throw new Error(`cannot use the storage in plugin "${id}" during setup: it opens in the start phase; use it in start() or in a handler`)
+  return storage
+}
+
+/** @param declare throws when setup is over. */
+function sqlOf({ id, capabilities }: Plugin, shared: SharedDependencies, declare: (what: string) => void): Svc['sql'] {
+  return {
+    function(declaration) {
+      declare('a SQL function')
+      if (!capabilities?.includes('sql_functions'))
+        throw new Error(`cannot add a SQL function of plugin "${id}": it does not declare the capability "sql_functions"; name it in definePlugin`)
+      shared.sqlFunctions.add(id, declaration)
+    },
+  }
+}
+
+function servicesOf(plugin: Plugin, shared: SharedDependencies, isSettingUp: () => boolean): Pick<Svc, 'provide' | 'use' | 'find'> {
+  const { id } = plugin
+  return {
     provide(name, service) {
       if (!plugin.provides?.includes(name)) throw new Error(`cannot provide "${name}" from plugin "${id}": it is not in its provides; add it to definePlugin`)
       shared.services.set(name, { provider: id, service })
@@ -133,7 +148,7 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
       return known.service as T
     },
     find<T>(name: string): T | undefined {
-      if (settingUp)
+      if (isSettingUp())
         throw new Error(`cannot find "${name}" in plugin "${id}" during setup: its provider may be set up later; call it in start() or in a handler`)
       return shared.services.get(name)?.service as T | undefined
     },

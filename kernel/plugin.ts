@@ -26,9 +26,11 @@ import type { Tracing } from './tracing.ts'
 import { apiProblem } from './version.ts'
 import { wallClock } from './wall-clock.ts'
 
+/** How settled a plugin is, as `svc plugins` shows it. */
 export type Stability = 'stable' | 'beta' | 'experimental'
 const STABILITIES: readonly Stability[] = ['stable', 'beta', 'experimental']
 
+/** What a plugin says of itself: looked at before anything of it runs, `setup` apart. */
 export interface PluginDefinition<S extends TSchema = TSchema> {
   /** snake_case; the same word is its folder, its section, its logger. */
   id: string
@@ -70,6 +72,7 @@ const NAME = /^[a-z][a-z0-9_]*$/
 
 const MARK = Symbol.for('svc.plugin')
 
+/** What `definePlugin` returns, and a plugin module has as its default export. */
 export type Plugin = PluginDefinition & { readonly [MARK]: true }
 
 /** Marks and checks a plugin's declaration. @throws Error for a member that is missing or bad, a version of the API that this is not, or a config key without description. */
@@ -123,6 +126,7 @@ function requireDescriptions(id: string, path: string, schema: Described): void 
 /** What a route does to data: given to the authorizers. */
 export type Action = 'read' | 'write' | 'delete' | 'admin' | 'public'
 
+/** What a route does, and how it takes its body: the member `config` of its options. */
 export interface RouteConfig {
   /** Default: read for GET and HEAD, delete for DELETE, else write. `public` needs no credentials. */
   action?: Action
@@ -137,14 +141,18 @@ export interface RouteConfig {
   ingest?: true
 }
 
+/** Options of a route: those of Fastify, `schema` among them, with the server's own in `config`. */
 export interface HttpOptions extends Omit<RouteShorthandOptions, 'config'> {
   config?: RouteConfig
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: the types of body, query and parameters follow the route's own schema
 export type HttpRequest = FastifyRequest & { body: any; query: any; params: any }
+
+/** Answers by what it returns, or by `reply`; what it throws is answered as `toSvcError` has it. */
 export type HttpHandler = (request: HttpRequest, reply: FastifyReply) => unknown
 
+/** Declares routes on the listener of the server: in setup. They are admitted before their handler is called. */
 export interface HttpRoutes {
   get(path: string, handler: HttpHandler): void
   get(path: string, options: HttpOptions, handler: HttpHandler): void
@@ -224,13 +232,16 @@ export interface PluginAuth {
   standing(context: CallContext, action: Action, resource: string): () => void | Promise<void>
 }
 
+/** What a plugin adds to SQL. */
 export interface PluginSql {
   /** A function that statements of SQL may call; in setup, with the capability `sql_functions`. @throws CONFIG_ERROR for a wrong declaration or a name that is taken. */
   function(declaration: SqlFunction): void
 }
 
+/** A phase of a plugin. It has a time limit; a start that throws, or is late, ends the start of the node and names the plugin. */
 export type Hook = () => void | Promise<void>
 
+/** What a plugin is given in setup: all that it may ask of the node. Declare there; I/O begins with the start phase. */
 export interface Svc {
   readonly id: string
   readonly log: Logger
@@ -296,6 +307,7 @@ export interface Svc {
   find<T>(name: string): T | undefined
 }
 
+/** Time as plugins see it, so that a test can move it (`ManualClock` of `svcdb/testkit`). */
 export interface Clock {
   /** Wall clock, milliseconds since the Unix epoch. */
   now(): number

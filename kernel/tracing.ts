@@ -1,6 +1,7 @@
 /** The node's tracer, if a plugin brings one: what requests and work inside the node ask for spans. */
 import { inSpan, runSpan, type Span, type SpanOptions, type TraceContext, type Tracer } from './lib/trace/index.ts'
 
+/** `Svc.tracing`: spans for what comes in and for work inside the node. Without a tracer nothing is recorded. */
 export interface Tracing {
   /** Whether there is a tracer: known when all plugins are set up. */
   readonly on: boolean

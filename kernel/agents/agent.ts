@@ -18,6 +18,7 @@ type OutputOf<T> = T extends { call(...args: never): Promise<infer O> } ? O : ne
 /** What the person is told who decides about a call that requires approval, instead of what tool it is alone. Of other calls it is left. */
 export type Proposal = Partial<Pick<TaskRequest, 'summary' | 'evidence' | 'cost' | 'confidence' | 'priority'>>
 
+/** What one agent has another do. */
 export interface Commission {
   /** Of another agent's skill, which the manifest names in `spec.security.commissions`. */
   capability: string
@@ -66,14 +67,17 @@ export class ToolRefused extends Error {
   }
 }
 
+/** A skill of an agent: its steps have the agent's tools, model and memory. */
 export interface AgentSkillDefinition<T extends readonly AnyTool[], I extends TSchema, O extends TSchema>
   extends Omit<SkillDefinition<I, O>, 'invoke' | 'compensate'> {
   invoke(ctx: AgentContext<T>, input: Static<I>): Promise<Static<O>>
   compensate?(ctx: AgentContext<T>, input: Static<I>, output: Static<O> | undefined): Promise<void>
 }
 
+/** Makes a skill of the agent that is being defined. */
 export type DefineAgentSkill<T extends readonly AnyTool[]> = <I extends TSchema, O extends TSchema>(definition: AgentSkillDefinition<T, I, O>) => Skill
 
+/** What `defineAgent` is given. */
 export interface AgentDefinition<T extends readonly AnyTool[] = readonly AnyTool[]> {
   /** Without `spec.tools` they are those of `tools`; with it both must say the same. */
   manifest: AgentManifest
@@ -86,6 +90,7 @@ export interface AgentDefinition<T extends readonly AnyTool[] = readonly AnyTool
 
 const MARK = Symbol.for('svc.agent')
 
+/** What `defineAgent` makes: checked, and with a digest. */
 export interface Agent {
   /** Whole, with its tools. */
   readonly manifest: AgentManifest
@@ -97,6 +102,7 @@ export interface Agent {
   readonly [MARK]: true
 }
 
+/** Holds across copies of this package. */
 export function isAgent(value: unknown): value is Agent {
   return typeof value === 'object' && value !== null && MARK in value
 }

@@ -45,6 +45,7 @@ export interface HaltRow {
   thrown_at: number
 }
 
+/** A halt that was lifted: by whom, and by whom it had been thrown. Times in milliseconds since the Unix epoch. */
 export interface HaltLiftView {
   scope: string
   by: string

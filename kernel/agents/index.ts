@@ -65,6 +65,7 @@ export * from './tools.ts'
 /** Name of the service that an `AgentPlane` is provided under. */
 export const AGENTS = 'agents'
 
+/** What JSON can hold. */
 export type Json = null | boolean | number | string | Json[] | { [member: string]: Json }
 
 /**
@@ -97,6 +98,7 @@ export interface EffectDescription {
   probe?(call: EffectCall): Promise<ProbeAnswer>
 }
 
+/** Whether an attempt has happened, and what it gave; `inconclusive` = a person has to say. */
 export type ProbeAnswer = { landed: true; output: Json } | { landed: false } | 'inconclusive'
 
 /** Of one attempt. */
@@ -118,11 +120,13 @@ export interface Spend {
   minor_units?: number
 }
 
+/** What events and those who wait for them have in common, such as the number of an order. */
 export interface CorrelationKey {
   namespace: string
   value: string
 }
 
+/** Something that has happened outside: runs wait for it, or begin with it. */
 export interface AgentEvent {
   /** Together with `source` its identity: one that comes again is known. */
   id: string
@@ -144,6 +148,7 @@ export function taskKey(task: string): CorrelationKey {
   return { namespace: 'svc.task', value: task }
 }
 
+/** What a step waits for: an event of this kind that has all of these keys, for so many milliseconds or until an obligation of the case is due. */
 export type EventWait = { kind: string; correlation?: CorrelationKey[] } & ({ withinMs: number } | { obligation: string })
 
 /** Effects of a step that are settled together. */
@@ -240,6 +245,7 @@ export interface PlanNode {
   quorum?: Quorum
 }
 
+/** A run that is asked for. */
 export interface RunRequest {
   /** A plan of one step. */
   capability?: string
@@ -266,6 +272,7 @@ export interface RunRequest {
   push?: PushConfig[]
 }
 
+/** Who acts on runs from outside, and how that is known. */
 export interface Operator {
   actor: string
   basis: 'authenticated' | 'asserted' | 'connected'
@@ -298,6 +305,7 @@ export interface RunStanding {
   exhaustion?: BudgetExceeded
 }
 
+/** What a replay of a run's journal by the code of now came to. */
 export interface ReplayReport {
   status: string
   /** Where the code of now does something else than the journal has; empty = the same. */

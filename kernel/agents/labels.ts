@@ -1,9 +1,11 @@
 /** Where data came from, and what that means for it. */
 
+/** Whether it may be acted on without a further look: what comes from outside is `untrusted`. */
 export type Trust = 'trusted' | 'untrusted'
 /** From what anybody may read to what hardly anybody may. */
 export type Sensitivity = 'public' | 'internal' | 'confidential' | 'secret'
 
+/** Where a value came from, how far it is to be trusted, and who may see it. */
 export interface Label {
   /** Such as `actor:ann`, `effect:http.get`, `event:shop`, `person:bob`; sorted, each once. */
   provenance: string[]
@@ -18,6 +20,7 @@ export interface Prose {
   label: Label
 }
 
+/** From the least to the most sensitive. */
 export const SENSITIVITIES: readonly Sensitivity[] = ['public', 'internal', 'confidential', 'secret']
 
 /** Of what is in the code itself. */

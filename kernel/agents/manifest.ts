@@ -72,6 +72,7 @@ const securitySchema = Type.Object(
   closed,
 )
 
+/** The schema of an agent's manifest. */
 export const manifestSchema = Type.Object(
   {
     apiVersion: Type.Literal(API_VERSION),
@@ -106,8 +107,13 @@ export const manifestSchema = Type.Object(
   closed,
 )
 
+/** What an agent is, may do and may spend: what `manifestSchema` allows. */
 export type AgentManifest = Static<typeof manifestSchema>
+
+/** What a manifest says of one tool. */
 export type ToolDeclaration = Static<typeof toolSchema>
+
+/** What a manifest allows a run to spend. */
 export type AgentBudgets = Static<typeof budgetsSchema>
 
 /** What is wrong with a manifest: each line says where. Empty = it can be used. */

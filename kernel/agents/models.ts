@@ -1,6 +1,7 @@
 /** What a model is asked, and what it answers. */
 import type { EffectCall, Json, Spend } from './index.ts'
 
+/** A call of a tool that a model asks for. */
 export interface ModelToolCall {
   id: string
   /** `tool://server/name`. */
@@ -8,11 +9,13 @@ export interface ModelToolCall {
   arguments: Json
 }
 
+/** One message of a conversation. */
 export type Message =
   | { role: 'system' | 'user'; content: string }
   | { role: 'assistant'; content: string; tool_calls?: ModelToolCall[] }
   | { role: 'tool'; tool_call_id: string; content: string }
 
+/** What a model is asked. */
 export interface CompletionRequest {
   messages: Message[]
   /** Tools of the agent that it may call, by `ref`; default none. */
@@ -24,11 +27,13 @@ export interface CompletionRequest {
   temperature?: number
 }
 
+/** Tokens of one completion. */
 export interface Usage {
   input_tokens: number
   output_tokens: number
 }
 
+/** What a model has answered. */
 export interface Completion {
   content: string
   /** The content as JSON, checked; where `output` was given, and the model calls no tool. */

@@ -78,6 +78,7 @@ export function writeTool(more: Governing = {}) {
   })
 }
 
+/** A tool that is one request to an HTTP server. Its arguments are in the URL and the body. */
 export interface HttpToolDefinition<R extends string, A extends TSchema, B extends TSchema>
   extends Pick<
     ToolDefinition<R, A>,

@@ -8,6 +8,7 @@ import type { StepContext } from './index.ts'
  */
 export type Compensation = 'compensatable' | 'pivot' | 'unnecessary' | 'undeclared'
 
+/** Something that a run can do, as code. Each time a step is run again, `invoke` is called anew and its effects are answered out of the journal. */
 export interface SkillDefinition<I extends TSchema = TSchema, O extends TSchema = TSchema> {
   /** What runs and plans name it by, such as `disk.clean`. */
   capability: string
@@ -25,6 +26,7 @@ export interface SkillDefinition<I extends TSchema = TSchema, O extends TSchema 
 const MARK = Symbol.for('svc.skill')
 const CAPABILITY = /^[a-z][a-z0-9_]*(\.[a-z0-9_]+)*$/
 
+/** What `defineSkill` returns. */
 export type Skill = SkillDefinition & { readonly compensation: Compensation; readonly [MARK]: true }
 
 /** Checks and marks a skill. @throws Error for a name that is none, and for a compensation that says something else than there is. */

@@ -2,7 +2,10 @@
 import type { Json, Operator } from './index.ts'
 import type { Prose } from './labels.ts'
 
+/** From the least to the most urgent. */
 export type TaskPriority = 'low' | 'normal' | 'high' | 'urgent'
+
+/** How a task stands.. */
 export type TaskState = 'open' | 'claimed' | 'completed' | 'expired' | 'escalated' | 'withdrawn'
 /** Why a proposal is not shown. */
 export type Withheld = 'sealed' | 'erased' | 'undecodable'
@@ -45,6 +48,7 @@ export interface TaskRequest {
   tool?: string
 }
 
+/** What a person has decided, or what the task says for its end. */
 export interface TaskDecision {
   approved: boolean
   decided_by: string
@@ -56,6 +60,7 @@ export interface TaskDecision {
   expired?: true
 }
 
+/** What a person is shown to decide by. */
 export interface Justification {
   summary: Prose
   /** null when it is withheld. */
@@ -66,6 +71,7 @@ export interface Justification {
   reach?: Json
 }
 
+/** A task as it is stored. */
 export interface Task {
   /** 64 hexadecimal digits; follows from the run and the effect by which it was opened. */
   id: string
@@ -144,6 +150,7 @@ export interface TaskRendering {
   withheld?: Withheld
 }
 
+/** A task as the operator API shows it. */
 export interface TaskView {
   id: string
   run: string

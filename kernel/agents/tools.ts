@@ -2,6 +2,7 @@
 import type { Static, TSchema } from '../lib/schema/index.ts'
 import type { EffectCall, Json, ProbeAnswer, RecoveryMode } from './index.ts'
 
+/** A request. */
 export interface HttpCall {
   method: string
   url: string
@@ -9,6 +10,7 @@ export interface HttpCall {
   body?: string
 }
 
+/** An answer, whatever its status. Names of headers are lower case. */
 export interface HttpAnswer {
   status: number
   headers: Record<string, string>
@@ -45,6 +47,7 @@ export interface ToolCall extends EffectCall {
   readonly signal: AbortSignal
 }
 
+/** What `defineTool` is given: something that agents can do outside, by calls of which each is an effect. */
 export interface ToolDefinition<R extends string = string, A extends TSchema = TSchema, O extends TSchema = TSchema> {
   /** `tool://server/name`, lower case. */
   ref: R
@@ -76,6 +79,7 @@ export interface ToolDefinition<R extends string = string, A extends TSchema = T
 
 const MARK = Symbol.for('svc.tool')
 
+/** What `defineTool` returns. */
 export type Tool<R extends string = string, A extends TSchema = TSchema, O extends TSchema = TSchema> = ToolDefinition<R, A, O> & { readonly [MARK]: true }
 
 /** One of a list of tools of different arguments. */

@@ -11,6 +11,7 @@ import { tokenOf } from './token.ts'
 
 export type { ClientCertificate }
 
+/** Who calls: what an authenticator has proven, or `anonymous` where none is selected. */
 export interface Identity {
   principal: string
   /** How it was proven: `jwt`, `api_key`, `mtls` ... */
@@ -40,6 +41,7 @@ export interface CallContext extends Identity {
   address: string | undefined
 }
 
+/** What a call shows of itself, as an authenticator is given it; nothing in it is proven. */
 export interface Credentials {
   /** How the call came in: http, grpc, flight, or what a plugin's own listener calls itself. */
   protocol: string
@@ -59,13 +61,19 @@ export interface Credentials {
 
 /** Credentials as they count, such as a token out of the query, or the address behind a proxy. */
 export type Source = (given: Credentials) => Credentials
+
+/** Says who calls, by credentials that it knows. Undefined: none of these were shown, and the next authenticator is asked. An error refuses the call. */
 export type Authenticator = (credentials: Credentials) => Identity | SvcError | undefined | Promise<Identity | SvcError | undefined>
+
+/** A call whose caller and namespace are known, as authorizers and limiters are asked about it. */
 export interface Authorization {
   context: CallContext
   action: Action
   /** The route's pattern, the method's name. */
   resource: string
 }
+
+/** Returns the error that the call is refused with; undefined = it may go on, as far as this authorizer is concerned. */
 export type Authorizer = (request: Authorization) => SvcError | undefined | Promise<SvcError | undefined>
 
 /** Bounds how often may be asked. Calls that need no credentials are never limited. */

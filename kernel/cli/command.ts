@@ -18,6 +18,7 @@ export interface Command {
   run(call: CommandCall): Promise<number>
 }
 
+/** One use of a command. `args` are what follows the word, `flags` by their names without dashes. */
 export interface CommandCall {
   flags: Record<string, string | undefined>
   args: readonly string[]
@@ -28,6 +29,7 @@ export interface CommandCall {
   config(): Promise<CommandConfig>
 }
 
+/** What a command learns of a config file, without a start: it may be that of a server that runs. */
 export interface CommandConfig {
   /** The plugin's own section; undefined where the config does not select it. */
   section: unknown
@@ -56,11 +58,13 @@ export interface CheckCall extends CommandConfig {
   authenticators: readonly string[]
 }
 
+/** The state of one plugin, open for reading until it is closed. */
 export interface OpenState {
   state: StateReader
   close(): Promise<void>
 }
 
+/** The state of one plugin, open for reading and writing until it is closed. */
 export interface OwnState extends OpenState {
   state: StateStore
 }

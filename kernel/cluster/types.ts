@@ -21,6 +21,7 @@ export interface ClusterSettings {
 /** `draining`: to be decommissioned, and still with work or calls. `decommissioned`: it turns calls away and has no work left. */
 export type NodeStatus = 'active' | 'dead' | 'draining' | 'decommissioned' | 'stopped'
 
+/** A node as others see it. Sizes in bytes; 0 = not known. */
 export interface NodeView extends NodeDescription {
   status: NodeStatus
   generation: number
@@ -34,6 +35,7 @@ export interface NodeView extends NodeDescription {
   self: boolean
 }
 
+/** Work that one of the nodes does for all. `token` grows with every change of hands. */
 export interface WorkView {
   work: string
   /** Undefined = nobody's at the moment. */
@@ -43,6 +45,7 @@ export interface WorkView {
   to: number | undefined
 }
 
+/** Work that is to change hands: ids of the node that has it, and of the one that is to have it. */
 export interface WorkMove {
   work: string
   from: number
@@ -75,6 +78,7 @@ export interface Nodes {
   rebalance(): Promise<WorkMove[]>
 }
 
+/** How work is owned (`Svc.own`). */
 export interface OwnOptions {
   /** Each node does it, until it is decommissioned: work that several may do at once, such as a member of a consumer group. The claim's token is 0. */
   everywhere?: true

@@ -137,6 +137,8 @@ export const serverSchema = Type.Object({
     0.01,
   ),
 })
+
+/** The resolved [server] section: defaults, flags and variables are in it. Units are in the names. */
 export type ServerConfig = Static<typeof serverSchema>
 
 /** How long a scheduled run may go on when the server stops: calls were waited for before. */
@@ -181,6 +183,8 @@ export const tlsSchema = Type.Object({
     settable: { flag: 'tls-reload-interval-secs', env: ['SVC_TLS_RELOAD_INTERVAL_SECS'] },
   }),
 })
+
+/** The resolved [tls] section. */
 export type TlsConfig = Static<typeof tlsSchema>
 
 /** The rest of [auth] belongs to the plugins that authenticate. */

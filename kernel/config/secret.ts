@@ -7,6 +7,7 @@ import type { Settable } from './overrides.ts'
 const MARK = 'x-svc-secret'
 const SHOWN = '[redacted]'
 
+/** A text that only `reveal` gives: printed, put into a string or written as JSON it is `[redacted]`. */
 export class Secret {
   readonly #text: string
 

@@ -66,6 +66,7 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     .send(body ?? envelope(known))
 }
 
+/** An error as the body of an answer, with `error`, `code`, and the members of its `detail`. */
 export function envelope(error: SvcError): Record<string, unknown> {
   return { error: publicText(error), code: error.code, ...error.detail }
 }

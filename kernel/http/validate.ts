@@ -6,6 +6,7 @@ interface Compiled {
   error?: Error
 }
 
+/** The `validatorCompiler` of all routes (Fastify's word): for a route that has its own for one part of the request and leaves the others to this. */
 export function validatorCompiler({ schema, httpPart }: { schema: unknown; httpPart?: string }): (data: unknown) => Compiled {
   const reader = new SchemaReader(schema as object)
   const isBody = httpPart === 'body'

@@ -27,6 +27,7 @@ export interface Written<T> extends WriteResult {
   filled: T
 }
 
+/** What became of the batches of one `writeSeveral`. @param T what `fill` returned. */
 export interface WrittenSeveral<T> {
   filled: T
   /** One for each batch that had rows, in the order in which they were opened. */
@@ -39,6 +40,7 @@ export type Admit = (batch: WriteBatch, context: CallContext, options: IngestOpt
 /** Throws a SvcError where every write would be refused, whatever is in it: nothing is decoded then. Nothing in it may wait. */
 export type AdmitAny = (context: CallContext) => void
 
+/** The one way in for points: `Svc.ingest`. */
 export interface Ingest {
   /**
    * Has an empty batch of the context's namespace filled, and writes it: resolves when its points are durable and visible. A batch without rows is not

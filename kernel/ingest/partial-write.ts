@@ -2,6 +2,7 @@
 import { type ErrorCode, errorKind, SvcError } from '../lib/errors/index.ts'
 import type { Rejection } from '../storage/storage.ts'
 
+/** Counts of a write of which admission has refused rows, as `WriteResult` has them. */
 export interface Refused {
   written: number
   rejected: number
@@ -9,6 +10,7 @@ export interface Refused {
   rejections: readonly Rejection[]
 }
 
+/** How the messages of a protocol name its points. */
 export interface RefusedTexts {
   /** Where a rejected one stood: `points[3]`, `line 4`. */
   place(position: number): string

@@ -6,6 +6,7 @@ import type { WriteResult } from '../storage/storage.ts'
 import type { Ingest, IngestOptions } from './ingest.ts'
 import { partialWrite } from './partial-write.ts'
 
+/** Options of the writes, and bounds of what may wait for one. */
 export interface PointsOptions extends IngestOptions {
   /** Points that may wait; default `server.max_write_batch_size`. */
   maxPoints?: number

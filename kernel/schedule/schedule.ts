@@ -8,6 +8,7 @@ import type { Logger } from '../log.ts'
 import type { Clock } from '../plugin.ts'
 import type { StateTransaction } from '../storage/state.ts'
 
+/** When runs are begun, and by whom. */
 export interface ScheduleOptions {
   /** Milliseconds until the first run, or what finds them out; default: an interval. */
   first?: number | (() => number | Promise<number>)
@@ -35,8 +36,10 @@ export interface ScheduledRun {
   guard(tx: StateTransaction): Promise<void>
 }
 
+/** One run; it has ended when what it returns is settled. What it throws is counted and logged, and the next run comes all the same. */
 export type ScheduledJob = (run: ScheduledRun) => void | Promise<void>
 
+/** A schedule as GET /api/v1/admin/schedules shows it. Counts are of this process. */
 export interface ScheduleStatus {
   plugin: string
   name: string
@@ -51,6 +54,7 @@ export interface ScheduleStatus {
   elsewhere: boolean
 }
 
+/** What `Svc.schedule` gives. */
 export interface Schedule {
   readonly status: Readonly<ScheduleStatus>
   /** Aborts the run under way and begins no more. Resolves when it has ended. Safe twice. */

@@ -2,6 +2,7 @@
 import type { CallContext } from '../auth/auth.ts'
 import { classify } from '../lib/errors/index.ts'
 
+/** Name of the service `AuditLog`. */
 export const AUDIT_LOG = 'audit_log'
 
 /** Those that every node knows; a plugin names its own as `auditActions`. */
@@ -32,8 +33,11 @@ export const AUDIT_ACTIONS = [
   'quota_change',
   'custom',
 ] as const
+
+/** An action of the list that every node knows, or one that a plugin has declared. */
 export type AuditAction = (typeof AUDIT_ACTIONS)[number] | (string & {})
 
+/** One entry, as it is handed over: the log adds the time and the chain. */
 export interface AuditRecord {
   action: AuditAction
   /** What it was done to: a key's name, a namespace, a route's pattern. Never a secret. */

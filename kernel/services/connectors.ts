@@ -3,8 +3,10 @@ import type { Replayed, SourceStatus } from '../lib/source/index.ts'
 
 export type { Replayed }
 
+/** Name of the service `Connectors`. */
 export const CONNECTORS = 'connectors'
 
+/** One connection to a broker, as it is listed. */
 export interface Connector {
   /** Unique in the node: `mqtt-default`. */
   name: string

@@ -3,8 +3,10 @@
 import type { Matcher } from '../lib/columns/index.ts'
 import type { Work } from '../lib/event-loop/index.ts'
 
+/** Name of the service `Exemplars`. */
 export const EXEMPLARS = 'exemplars'
 
+/** One example of a sample: its labels, such as `trace_id`, its value and its time. */
 export interface Exemplar {
   /** Name, value, name, value ... */
   labels: readonly string[]
@@ -13,6 +15,7 @@ export interface Exemplar {
   time: number
 }
 
+/** An exemplar and the series that it is of. */
 export interface SeriesExemplar extends Exemplar {
   /** Labels of the series as PromQL shows them, `__name__` among them: name, value, name, value ... */
   series: readonly string[]
@@ -20,6 +23,7 @@ export interface SeriesExemplar extends Exemplar {
   histogram?: true
 }
 
+/** The exemplars of one series. */
 export interface ExemplarsOfSeries {
   /** By name, in order. */
   series: readonly string[]

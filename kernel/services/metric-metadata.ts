@@ -3,6 +3,7 @@
  */
 export const METRIC_METADATA = 'metric_metadata'
 
+/** What one sender has said of one metric; texts are empty where it said nothing. */
 export interface MetricMetadataEntry {
   metric: string
   /** A word of OpenMetrics: counter, gauge, histogram, gaugehistogram, summary, info, stateset, unknown. */

@@ -4,6 +4,7 @@ export const NAMESPACES = 'namespaces'
 /** The service of whoever may hold callers to `max_request_rps` and `max_request_burst` of quotas, a `RequestLimits`. */
 export const REQUEST_LIMITS = 'request_limits'
 
+/** The service REQUEST_LIMITS. */
 export interface RequestLimits {
   /** False where limits are switched off. */
   readonly enforced: boolean
@@ -23,6 +24,7 @@ export interface NamespaceQuota {
   max_request_burst: number
 }
 
+/** A namespace that was defined, with its bounds. */
 export interface NamespaceDefinition {
   name: string
   description: string

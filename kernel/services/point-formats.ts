@@ -40,6 +40,7 @@ export interface PointArrival {
   redelivered: boolean
 }
 
+/** A message that is to be read, and what holds for points that do not say it themselves. */
 export interface PointMessage {
   /** The reader's until `read` has ended. */
   body: Uint8Array
@@ -53,6 +54,7 @@ export interface PointMessage {
   arrival?: unknown
 }
 
+/** Reads the messages of one source. */
 export interface PointReader {
   /**
    * Appends the points of a message to the batch.

@@ -3,11 +3,13 @@
 /** Name of the service that `Policies` is provided under. */
 export const POLICIES = 'policies'
 
+/** What policies name as `Type::"id"`. */
 export interface PolicyEntity {
   type: string
   id: string
 }
 
+/** Whether a principal may do something to a resource. */
 export interface PolicyQuestion {
   principal: PolicyEntity
   /** Of the model's actions. */
@@ -19,6 +21,7 @@ export interface PolicyQuestion {
 /** `malformed`: it cannot be told, as a policy failed or a name is no text; nothing is permitted then. Reasons are for whoever may read the log. */
 export type PolicyAnswer = { outcome: 'permit' } | { outcome: 'deny'; reason: string } | { outcome: 'malformed'; reason: string }
 
+/** Where policies are, and what they are checked against. */
 export interface PolicySource {
   /** Folder whose `*.cedar` files are the policies, or one file. */
   path: string

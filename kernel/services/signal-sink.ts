@@ -1,6 +1,7 @@
 /** Who wants signals of triggers inside the node provides the service SIGNAL_SINK, a `SignalSink`: triggers hand over what they find. */
 export const SIGNAL_SINK = 'signal_sink'
 
+/** A trigger has fired for a point. Names are those of its JSON. */
 export interface TriggerSignal {
   /** The same whenever it is handed over again. */
   event_id: string

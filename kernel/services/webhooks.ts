@@ -28,6 +28,7 @@ export interface WebhookEvent {
   data: unknown
 }
 
+/** An event, and the endpoint that it is for. */
 export interface WebhookDelivery {
   endpoint: WebhookRef
   event: WebhookEvent
@@ -49,6 +50,7 @@ export interface WebhookReport {
   seconds: number
 }
 
+/** How an endpoint stands: what waits, what was delivered, what was lost. */
 export interface WebhookStatus extends WebhookRef {
   /** Scheme, host and port: paths of webhooks are often secrets. */
   origin: string

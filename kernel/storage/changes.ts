@@ -13,6 +13,7 @@ import { isShown, valueAt } from '../lib/columns/index.ts'
  */
 export type ChangePosition = string
 
+/** Which changes a cursor gives, and from where on. */
 export interface ChangeRequest {
   /** Absent = all. */
   namespace?: string
@@ -26,9 +27,13 @@ export interface ChangeRequest {
   signal?: AbortSignal
 }
 
+/** Names of measurements, or what says of one whether it is wanted. */
 export type MeasurementFilter = readonly string[] | ((measurement: string, namespace: string) => boolean)
 
+/** `rows`, `series_deleted`, `measurement_dropped`, `measurement_restored` or `gap`. */
 export type ChangeKind = Change['kind']
+
+/** One change, or a gap where changes cannot be told any more. Its `kind` says which. */
 export type Change = RowsChanged | SeriesDeleted | MeasurementDropped | MeasurementRestored | ChangeGap
 
 interface Placed {
@@ -58,6 +63,7 @@ export interface RowsChanged extends Placed {
   tagsOf(series: number): Record<string, string>
 }
 
+/** Points of a measurement were deleted. Times in nanoseconds since the Unix epoch. */
 export interface SeriesDeleted extends Placed {
   kind: 'series_deleted'
   /** The range deleted, end excluded; absent = unbounded. */
@@ -67,10 +73,12 @@ export interface SeriesDeleted extends Placed {
   series?(): Iterable<Record<string, string>>
 }
 
+/** A measurement was dropped. It may be restored, as long as its drop can be undone. */
 export interface MeasurementDropped extends Placed {
   kind: 'measurement_dropped'
 }
 
+/** A drop was undone: the points from before it are there again. */
 export interface MeasurementRestored extends Placed {
   kind: 'measurement_restored'
 }

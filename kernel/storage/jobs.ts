@@ -1,6 +1,7 @@
 /** What a plugin runs beside the data: a module that the engine loads, its arguments, its output and its result. */
 import type { Reader } from './storage.ts'
 
+/** What a job has besides its reader and its arguments. */
 export interface JobIo {
   signal: AbortSignal
   /** Hands bytes to the caller. Resolves when there is room for more. The buffer belongs to the caller afterwards. */
@@ -27,6 +28,7 @@ export interface PartialResult {
  */
 export type Job<A = unknown, R = unknown> = (reader: Reader, args: A, io: JobIo) => Promise<R>
 
+/** For whom a job is run, for how long, and whether its answer may be shared or kept. */
 export interface JobOptions {
   /** Whose the job is, where namespaces are kept apart: no one of them gets all that may run at once. Absent or empty = nobody's. */
   namespace?: string
@@ -54,6 +56,7 @@ export interface JobOptions {
   timeoutSetting?: string
 }
 
+/** A job under way. @param R what its module returns. */
 export interface RunningJob<R> {
   /** What the job emits, in order. Must be consumed or `cancel` called. */
   output: AsyncIterable<Uint8Array>

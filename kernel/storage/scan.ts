@@ -1,6 +1,7 @@
 /** Rows of a measurement by time and tags: what is asked for, what comes, and how. */
 import type { Matcher, SeriesChunk } from '../lib/columns/index.ts'
 
+/** Which rows of a measurement are wanted. Times in nanoseconds since the Unix epoch, start included, end not; absent = unbounded. */
 export interface ScanRequest {
   namespace: string
   measurement: string

@@ -4,11 +4,15 @@
  */
 import { SvcError } from '../lib/errors/index.ts'
 
+/** Types whose values all take the same number of bytes. Times are nanoseconds since the Unix epoch. */
 export type SqlFixedType = 'BOOLEAN' | 'INTEGER' | 'BIGINT' | 'UBIGINT' | 'DOUBLE' | 'TIMESTAMP_NS'
 /** `X[]` is a list. */
 export type SqlType = SqlFixedType | 'VARCHAR' | 'BLOB' | `${SqlFixedType}[]`
+
+/** A value that a statement writes as a constant. */
 export type SqlConstant = boolean | number | bigint | string
 
+/** One argument of a function, in the order of `SqlFunction.args`. */
 export interface SqlArgument {
   /** Lower case letters, digits and "_". */
   name: string
@@ -20,6 +24,7 @@ export interface SqlArgument {
   default?: SqlConstant
 }
 
+/** A function as a plugin declares it (`PluginSql.function`). */
 export interface SqlFunction {
   /** As statements call it: lower case letters, digits and "_". With a leading "_", only expressions of the same plugin may call it. */
   name: string

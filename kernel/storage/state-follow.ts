@@ -5,6 +5,7 @@ import type { StateStore } from './state.ts'
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 5000
 
+/** Which keys are followed, and what is done with their changes. */
 export interface FollowOptions {
   /** What the keys begin with. */
   prefixes: readonly string[]
@@ -17,6 +18,7 @@ export interface FollowOptions {
   failed(error: Error): void
 }
 
+/** A copy that is kept up to date, until it is stopped. */
 export interface Following {
   /** No call is begun any more. Resolves when the last one has ended. */
   stop(): Promise<void>

@@ -7,6 +7,7 @@ export interface StateRange {
   limit?: number
 }
 
+/** A key and its value. */
 export interface StateEntry<T> {
   key: string
   value: T

@@ -31,6 +31,7 @@ import type { StorageTopology } from './topology.ts'
 export type { ColumnChunk, FieldInfo, FieldType, Matcher, MatcherOp, MeasurementRef, SeriesChunk, SeriesResolver } from '../lib/columns/index.ts'
 export type { SqlChunk, SqlColumn, SqlVector } from '../lib/sql-result/index.ts'
 
+/** A measurement with its tags and fields. */
 export interface MeasurementInfo {
   name: string
   /** Tag keys in use, sorted. */
@@ -54,6 +55,7 @@ export type Capability =
   | 'changes'
   | (string & {})
 
+/** What admission takes besides what every write may have. */
 export interface WriteOptions {
   /** Admit points older than the live window. */
   backfill?: boolean
@@ -72,6 +74,7 @@ export interface Rejection {
   position: number
 }
 
+/** Rows of one write, counted. `written` are durable and visible. */
 export interface WriteResult {
   written: number
   rejected: number
@@ -79,6 +82,7 @@ export interface WriteResult {
   rejections: Rejection[]
 }
 
+/** Which part of the listing of measurements is wanted. */
 export interface MeasurementsPageRequest {
   namespace: string
   /** Measurements before it. Default 0. */
@@ -87,6 +91,7 @@ export interface MeasurementsPageRequest {
   limit: number
 }
 
+/** A part of the listing of measurements. */
 export interface MeasurementsPage {
   /** By name. */
   items: MeasurementInfo[]
@@ -103,6 +108,7 @@ export interface DeleteRequest {
   end?: bigint
 }
 
+/** What a delete met. It counts series, not points. */
 export interface DeleteResult {
   /** Series that matched. */
   series: number
@@ -110,6 +116,7 @@ export interface DeleteResult {
   segmentsSkipped: number
 }
 
+/** How a measurement is dropped. */
 export interface DropOptions {
   /** Not to be undone, whatever `soft_delete_ttl_secs` says. */
   final?: boolean
@@ -188,6 +195,7 @@ export interface ObjectStore {
   remove(key: string): Promise<void>
 }
 
+/** What one run of the archive may move. */
 export interface ArchiveOptions {
   /** Age from which on data is moved, by whole UTC days. */
   coldAfterSecs: number
@@ -195,6 +203,7 @@ export interface ArchiveOptions {
   maxObjects: number
 }
 
+/** What one run of the archive has moved, and what it left. */
 export interface ArchiveResult {
   objects: number
   rows: number
@@ -217,6 +226,7 @@ export interface ArchiveService {
   run(options: ArchiveOptions): Promise<ArchiveResult>
 }
 
+/** Which rows are exported, and where to. Times in nanoseconds since the Unix epoch, start included, end not; absent = unbounded. */
 export interface ExportRequest {
   namespace: string
   measurement: string
@@ -228,6 +238,7 @@ export interface ExportRequest {
   maxBytes: number
 }
 
+/** The file that was written. `bytes` is its size. */
 export interface ExportResult {
   /** Absolute. */
   path: string
@@ -240,6 +251,7 @@ export interface ExportResult {
 /** A value for a parameter. Times are nanoseconds since the Unix epoch, decimals unscaled. */
 export type SqlParameter = null | boolean | number | bigint | string | Uint8Array | { timestamp: bigint } | { decimal: bigint; scale: number }
 
+/** One statement of one namespace, with the values of its parameters. */
 export interface SqlRequest {
   namespace: string
   query: string
@@ -305,6 +317,7 @@ export interface AdmissionBounds {
   newest: bigint
 }
 
+/** Whether writes are taken. */
 export interface StorageStatus {
   accepting: boolean
   /** Why writes are refused, when they are. */
@@ -343,6 +356,7 @@ export interface NamespaceGuard {
   exceeded(namespace: string, kind: 'series' | 'measurements'): SvcError
 }
 
+/** The storage as plugins use it (`Svc.storage`). What the engine lacks (`capabilities`) throws METHOD_NOT_ALLOWED. */
 export interface Storage {
   readonly capabilities: ReadonlySet<Capability>
   readonly resolver: SeriesResolver

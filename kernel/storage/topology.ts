@@ -5,6 +5,7 @@ export interface StorageTopology {
   shards: { number: number; replicas: StorageReplica[] }[]
 }
 
+/** One replica of a shard, as the server that was asked sees it. */
 export interface StorageReplica {
   host: string
   addr: string

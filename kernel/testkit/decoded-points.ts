@@ -4,6 +4,7 @@ import { SvcError } from '../lib/errors/index.ts'
 import { Int64 } from '../lib/numbers/index.ts'
 import type { FieldInfo, MeasurementRef, SeriesResolver } from '../storage/storage.ts'
 
+/** Numbers measurements and series as they come. @param maxSeries series that may come; further ones throw CARDINALITY_EXCEEDED. */
 export class FakeResolver implements SeriesResolver {
   epoch = 0
   /** Calls of `series`: how often a decoder took a key apart. */
@@ -47,6 +48,7 @@ export class FakeResolver implements SeriesResolver {
   }
 }
 
+/** A row of a batch as a plain object. `time` in nanoseconds since the Unix epoch. */
 export interface DecodedPoint {
   position: number
   measurement: string

@@ -12,6 +12,7 @@ import { SvcNode } from '../node.ts'
 import type { Clock, Plugin } from '../plugin.ts'
 import type { Storage, StorageEngine } from '../storage/storage.ts'
 
+/** What the node of a test has; all by default as in an empty config file, with the engine `memory` and a free port. */
 export interface BootOptions {
   /** Plugins as objects, or as in a config file: ids, paths, package names. */
   plugins?: readonly (Plugin | string | URL)[]
@@ -28,6 +29,7 @@ export interface BootOptions {
   log?: (line: string) => void
 }
 
+/** A node that runs in the process of the test. Stop it, or the test does not end. */
 export interface TestNode {
   url: string
   app: FastifyInstance
@@ -42,6 +44,7 @@ export interface TestNode {
   stop(): Promise<Error[]>
 }
 
+/** Starts a node in this process; resolves when it is ready. @throws what a start would end with. */
 export async function boot(options: BootOptions = {}): Promise<TestNode> {
   const { storage = 'memory' } = options
   const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'svc-test-')))

@@ -10,6 +10,7 @@ interface Timer {
   callback: () => void
 }
 
+/** A clock that stands until a test moves it. Timers that become due are called in their order. */
 export class ManualClock implements Clock {
   private readonly epoch: number
   private passed = 0

@@ -67,11 +67,13 @@ export class Message {
   }
 }
 
+/** The number that the wire has for a value of type sint64. @param value a whole number, exact as a double. */
 export function zigzag(value: number): bigint {
   const n = BigInt(value)
   return n < 0n ? -n * 2n - 1n : n * 2n
 }
 
+/** One field of a message, as the wire has it. */
 export interface WireField {
   number: number
   wire: number

@@ -11,6 +11,7 @@ interface Watcher {
   told(keys: readonly string[]): void
 }
 
+/** State that several nodes of one test share. */
 export class SharedState {
   private readonly watchers = new Set<Watcher>()
   private readonly stores = new Map<string, StateStore>()

@@ -35,59 +35,63 @@ export default definePlugin({
     svc.metrics.gauge('flight_sql_sessions', 'Logins that Flight SQL keeps', [], (gauge) => gauge.set(sessions.size))
     svc.metrics.gauge('flight_sql_prepared_statements', 'Prepared statements that Flight SQL keeps', [], (gauge) => gauge.set(statements.size))
 
-    const methods: GrpcMethod<CallContext>[] = [
-      {
-        path: `${SERVICE}Handshake`,
-        action: 'public',
-        // A user name and a token: it is read before the caller is known.
-        maxRequestBytes: 65_536,
-        kind: 'bidi_stream',
-        handle: async (requests, call, send) => (await service()).handler.handshake(requests, call, send),
-      },
-      {
-        path: `${SERVICE}GetFlightInfo`,
-        action: 'read',
-        kind: 'unary',
-        handle: async (request, call) => (await service()).handler.getFlightInfo(request, call),
-      },
-      {
-        path: `${SERVICE}PollFlightInfo`,
-        action: 'read',
-        kind: 'unary',
-        handle: async (request, call) => (await service()).handler.pollFlightInfo(request, call),
-      },
-      { path: `${SERVICE}GetSchema`, action: 'read', kind: 'unary', handle: async (request, call) => (await service()).handler.getSchema(request, call) },
-      {
-        path: `${SERVICE}DoGet`,
-        action: 'read',
-        kind: 'server_stream',
-        handle: async (request, call, send) => (await service()).handler.doGet(request, call, send),
-      },
-      {
-        path: `${SERVICE}ListFlights`,
-        action: 'read',
-        kind: 'server_stream',
-        handle: async (request, call, send) => (await service()).handler.listFlights(request, call, send),
-      },
-      {
-        path: `${SERVICE}DoAction`,
-        action: 'read',
-        kind: 'server_stream',
-        handle: async (request, call, send) => (await service()).actions.run(request, call, send),
-      },
-      { path: `${SERVICE}ListActions`, action: 'read', kind: 'server_stream', handle: async (_request, _call, send) => (await service()).actions.list(send) },
-      {
-        path: `${SERVICE}DoPut`,
-        action: 'public',
-        carriesPoints: true,
-        kind: 'bidi_stream',
-        handle: async (requests, call, send) => (await service()).puts.doPut(requests, call, send),
-      },
-    ]
-    const listener = new GrpcListener(svc, config, methods, 'flight', (given) => sessions.resolve(given))
+    const listener = new GrpcListener(svc, config, methodsOf(service), 'flight', (given) => sessions.resolve(given))
     svc.start(() => svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => statements.forget(namespace)))
     svc.ready(() => listener.start())
     svc.drain(() => listener.drain())
     svc.stop(() => listener.stop())
   },
 })
+
+/** @param service loads what answers, with the first call. */
+function methodsOf(service: () => Promise<FlightService>): GrpcMethod<CallContext>[] {
+  return [
+    {
+      path: `${SERVICE}Handshake`,
+      action: 'public',
+      // A user name and a token: it is read before the caller is known.
+      maxRequestBytes: 65_536,
+      kind: 'bidi_stream',
+      handle: async (requests, call, send) => (await service()).handler.handshake(requests, call, send),
+    },
+    {
+      path: `${SERVICE}GetFlightInfo`,
+      action: 'read',
+      kind: 'unary',
+      handle: async (request, call) => (await service()).handler.getFlightInfo(request, call),
+    },
+    {
+      path: `${SERVICE}PollFlightInfo`,
+      action: 'read',
+      kind: 'unary',
+      handle: async (request, call) => (await service()).handler.pollFlightInfo(request, call),
+    },
+    { path: `${SERVICE}GetSchema`, action: 'read', kind: 'unary', handle: async (request, call) => (await service()).handler.getSchema(request, call) },
+    {
+      path: `${SERVICE}DoGet`,
+      action: 'read',
+      kind: 'server_stream',
+      handle: async (request, call, send) => (await service()).handler.doGet(request, call, send),
+    },
+    {
+      path: `${SERVICE}ListFlights`,
+      action: 'read',
+      kind: 'server_stream',
+      handle: async (request, call, send) => (await service()).handler.listFlights(request, call, send),
+    },
+    {
+      path: `${SERVICE}DoAction`,
+      action: 'read',
+      kind: 'server_stream',
+      handle: async (request, call, send) => (await service()).actions.run(request, call, send),
+    },
+    { path: `${SERVICE}ListActions`, action: 'read', kind: 'server_stream', handle: async (_request, _call, send) => (await service()).actions.list(send) },
+    {
+      path: `${SERVICE}DoPut`,
+      action: 'public',
+      carriesPoints: true,
+      kind: 'bidi_stream',
+      handle: async (requests, call, send) => (await service()).puts.doPut(requests, call, send),
+    },
+  ]
+}

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { definePlugin, NAMESPACES, namespaceProblem, REQUEST_LIMITS, type RequestLimits } from 'svcdb'
+import { definePlugin, NAMESPACES, namespaceProblem, REQUEST_LIMITS, type RequestLimits, type Svc } from 'svcdb'
 import { ownHistory } from 'svcdb/lib/changes'
 import { configSchema } from './config.ts'
 import { Deletion } from './deletion.ts'
@@ -88,21 +88,24 @@ export default definePlugin({
       await stopped
       await registry.settled()
     })
-
-    const route = (summary: string, answer: object, more: object = {}) => ({ config, schema: { tags, summary, ...more, response: answer } })
-    const params = namePath
-    svc.auth.scoped(`${PATH}/:name/usage`)
-    svc.http.post(PATH, route('Creates a namespace', { 201: record }, { body: createBody }), async (request, reply) => {
-      const created = await handler.create(request)
-      reply.code(201)
-      return created
-    })
-    svc.http.get(PATH, route('Namespaces with quota and usage', { 200: listing }, { querystring: listQuery }), (request) => handler.list(request))
-    svc.http.get(`${PATH}/:name`, route('A namespace with quota and usage', { 200: record }, { params }), (request) => handler.get(request))
-    svc.http.delete(`${PATH}/:name`, route('Deletes a namespace, with its data where namespaces are kept apart', { 200: deleted }, { params }), (request) =>
-      handler.delete(request),
-    )
-    svc.http.get(`${PATH}/:name/usage`, route('What a namespace holds, and what it may', { 200: usageAnswer }, { params }), (request) => handler.usage(request))
-    svc.http.put(`${PATH}/:name/quota`, route('Changes parts of a quota', { 200: record }, { params, body: quotaBody }), (request) => handler.setQuota(request))
+    declareRoutes(svc, handler)
   },
 })
+
+function declareRoutes({ auth, http }: Svc, handler: NamespacesHandler): void {
+  const route = (summary: string, answer: object, more: object = {}) => ({ config, schema: { tags, summary, ...more, response: answer } })
+  const params = namePath
+  auth.scoped(`${PATH}/:name/usage`)
+  http.post(PATH, route('Creates a namespace', { 201: record }, { body: createBody }), async (request, reply) => {
+    const created = await handler.create(request)
+    reply.code(201)
+    return created
+  })
+  http.get(PATH, route('Namespaces with quota and usage', { 200: listing }, { querystring: listQuery }), (request) => handler.list(request))
+  http.get(`${PATH}/:name`, route('A namespace with quota and usage', { 200: record }, { params }), (request) => handler.get(request))
+  http.delete(`${PATH}/:name`, route('Deletes a namespace, with its data where namespaces are kept apart', { 200: deleted }, { params }), (request) =>
+    handler.delete(request),
+  )
+  http.get(`${PATH}/:name/usage`, route('What a namespace holds, and what it may', { 200: usageAnswer }, { params }), (request) => handler.usage(request))
+  http.put(`${PATH}/:name/quota`, route('Changes parts of a quota', { 200: record }, { params, body: quotaBody }), (request) => handler.setQuota(request))
+}

@@ -124,8 +124,6 @@ export interface CallExpr {
   args: Expr[]
   type: ValueType
   pos: Pos
-  /** Where the name stands. */
-  namePos: Pos
 }
 
 export interface VectorSelector {

@@ -32,7 +32,7 @@ export class SampleWriter {
   private offered = 0
   private timeLow = 0
   private timeHigh = 0
-  /** What the time halves stand for: neighbours mostly have the same. */
+  /** What the time halves stand for: adjacent samples mostly have the same. */
   private ms = Number.NaN
   private serial = 0
   private floats!: WriteBatch

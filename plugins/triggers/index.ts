@@ -1,4 +1,15 @@
-import { AUDIT_LOG, type AuditLog, definePlugin, NAMESPACES, type NamespaceLifecycle, SIGNAL_SINK, type SignalSink, WEBHOOKS, type Webhooks } from 'svcdb'
+import {
+  AUDIT_LOG,
+  type AuditLog,
+  definePlugin,
+  NAMESPACES,
+  type NamespaceLifecycle,
+  SIGNAL_SINK,
+  type SignalSink,
+  type Svc,
+  WEBHOOKS,
+  type Webhooks,
+} from 'svcdb'
 import { drainTime } from 'svcdb/lib/network'
 import { Channels } from './channels.ts'
 import { configSchema } from './config.ts'
@@ -63,29 +74,30 @@ export default definePlugin({
       await engine.stop()
       await channels.drained(left(config.drain_secs * 1000))
     })
-
-    const action = { read: { action: 'read' }, write: { action: 'write' }, delete: { action: 'delete' } } as const
-    const route = (summary: string, answer: object, more: object = {}) => ({ tags: ['triggers'], summary, ...more, response: { 200: answer } })
-    const path = '/api/v1/triggers'
-    svc.http.post(
-      path,
-      { config: action.write, schema: route('Runs a statement about triggers', schemas.statementAnswer, { body: schemas.statementBody }) },
-      (request, reply) => handler.statement(request, reply),
-    )
-    svc.http.get(path, { config: action.read, schema: route('All triggers, by name', schemas.listing) }, (request, reply) => handler.list(request, reply))
-    const params = schemas.namePath
-    svc.http.get(`${path}/:name`, { config: action.read, schema: route('A trigger', schemas.trigger, { params }) }, (request) => handler.get(request))
-    svc.http.delete(`${path}/:name`, { config: action.delete, schema: route('Drops a trigger', schemas.message, { params }) }, (request) =>
-      handler.delete(request),
-    )
-    const signals = route('Signals, newest last', schemas.signals, { querystring: schemas.signalsQuery })
-    svc.http.get('/api/v1/signals', { config: action.read, schema: signals }, (request, reply) => handler.signals(request, reply))
-    const annotations = route('Signals as annotations of graphs', schemas.annotations, { querystring: schemas.annotationsQuery })
-    svc.http.get('/api/v1/annotations', { config: action.read, schema: annotations }, (request) => handler.annotations(request))
-    const stream = { tags: ['triggers'], summary: 'Annotations as they come, as server-sent events', querystring: schemas.streamQuery }
-    svc.http.get(STREAM_PATH, { config: action.read, schema: stream }, (request, reply) => handler.stream(request, reply))
+    declareRoutes(svc, handler)
   },
 })
+
+function declareRoutes({ http }: Svc, handler: TriggersHandler): void {
+  const action = { read: { action: 'read' }, write: { action: 'write' }, delete: { action: 'delete' } } as const
+  const route = (summary: string, answer: object, more: object = {}) => ({ tags: ['triggers'], summary, ...more, response: { 200: answer } })
+  const path = '/api/v1/triggers'
+  http.post(
+    path,
+    { config: action.write, schema: route('Runs a statement about triggers', schemas.statementAnswer, { body: schemas.statementBody }) },
+    (request, reply) => handler.statement(request, reply),
+  )
+  http.get(path, { config: action.read, schema: route('All triggers, by name', schemas.listing) }, (request, reply) => handler.list(request, reply))
+  const params = schemas.namePath
+  http.get(`${path}/:name`, { config: action.read, schema: route('A trigger', schemas.trigger, { params }) }, (request) => handler.get(request))
+  http.delete(`${path}/:name`, { config: action.delete, schema: route('Drops a trigger', schemas.message, { params }) }, (request) => handler.delete(request))
+  const signals = route('Signals, newest last', schemas.signals, { querystring: schemas.signalsQuery })
+  http.get('/api/v1/signals', { config: action.read, schema: signals }, (request, reply) => handler.signals(request, reply))
+  const annotations = route('Signals as annotations of graphs', schemas.annotations, { querystring: schemas.annotationsQuery })
+  http.get('/api/v1/annotations', { config: action.read, schema: annotations }, (request) => handler.annotations(request))
+  const stream = { tags: ['triggers'], summary: 'Annotations as they come, as server-sent events', querystring: schemas.streamQuery }
+  http.get(STREAM_PATH, { config: action.read, schema: stream }, (request, reply) => handler.stream(request, reply))
+}
 
 /** Why a namespace must stay. */
 function heldBy(triggers: number, apart: boolean): string | undefined {

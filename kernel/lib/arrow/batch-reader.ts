@@ -13,6 +13,7 @@ import { indicesOf, rowOutside, rowsWithValue } from './dictionary-rows.ts'
 import type { FlatTable } from './flatbuffer.ts'
 import { type Layout, refused } from './layout.ts'
 
+/** Bounds of what a client may send. */
 export interface ReadLimits {
   /** Columns of a schema, with the members of nested ones. */
   maxColumns: number

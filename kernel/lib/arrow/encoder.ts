@@ -13,6 +13,7 @@ import { type BatchShape, dictionaryBatchHeader, recordBatchHeader } from './hea
 import { arrowSchema } from './types.ts'
 import { writerOf } from './writers.ts'
 
+/** How rows are divided into record batches. */
 export interface EncoderOptions {
   /** Text columns are numbers in a dictionary; else every text is written out, which every client reads. */
   dictionaries?: boolean
@@ -30,6 +31,7 @@ const MAX_BYTES = 2 << 20
 
 const NOTHING: ArrowMessage[] = []
 
+/** Makes the messages of an Arrow stream from the chunks of a SQL result: first `schemaMessage`, then what `push` and `flush` give. */
 export class ArrowEncoder {
   readonly schema: Schema
   private readonly writers: readonly ColumnWriter[]
@@ -106,6 +108,7 @@ export class ArrowEncoder {
   }
 }
 
+/** The first message of a stream. @param prefix as `EncoderOptions.prefix`. */
 export function schemaMessage(schema: Schema, prefix?: MessagePrefix): ArrowMessage {
   const message: ArrowMessage = { header: Message.encode(Message.from(schema)), body: new Uint8Array(0) }
   if (prefix !== undefined) message.framed = frame(message, prefix)

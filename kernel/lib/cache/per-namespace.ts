@@ -1,6 +1,7 @@
 /** One value for each namespace, such as a decoder with its table of known series: made when it is first asked for, kept for those used last. */
 import { RecentMap } from './recent-map.ts'
 
+/** A value for each namespace. @param most namespaces whose value is kept; that of one which was used before all others goes, and is made again when it is asked for. */
 export class PerNamespace<T> {
   private readonly make: (namespace: string) => T
   private readonly kept: RecentMap<string, T>

@@ -86,10 +86,12 @@ export function* deletedJson(change: DeletedSeries): Generator<{ tags: Record<st
   else for (const tags of change.series()) yield { tags, json: text(tags, seriesHash(measurement, tags)) }
 }
 
+/** A drop or a restore as JSON. @param seq `Change.sequence`. */
 export function measurementJson(kind: 'measurement_dropped' | 'measurement_restored', measurement: string, seq: number): string {
   return JSON.stringify({ [kind === 'measurement_dropped' ? 'MeasurementDropped' : 'MeasurementRestored']: { measurement, seq } })
 }
 
+/** A gap as JSON: the positions before and behind it, and why it is there. */
 export function gapJson({ from, to, cause }: { from: string; to: string; cause: string }): string {
   return JSON.stringify({ Gap: { from, to, cause } })
 }

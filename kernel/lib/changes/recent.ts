@@ -13,6 +13,7 @@ interface Kept<T> {
   bytes: number
 }
 
+/** Results for the changes that were encoded last. @param most results that are kept. @param mostBytes of them together. */
 export class RecentlyEncoded<T> {
   private readonly most: number
   private readonly mostBytes: number

@@ -34,6 +34,7 @@ export function seriesKey(measurement: string, tags: Record<string, string>): st
 /** What a line cannot hold: an end of the line, or the begin of a comment. */
 const UNWRITABLE = /[\n\r]|^#/
 
+/** Rows of a change as line protocol, a line a row, once `begin` was given the change. */
 export class RowLines {
   private readonly keys = new SeriesBytes()
   /** Empty for a series that no line can hold. */

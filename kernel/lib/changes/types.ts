@@ -18,6 +18,7 @@ export interface ChangedColumns {
   tagsOf(series: number): Record<string, string>
 }
 
+/** Points of a measurement were deleted. Times in nanoseconds since the Unix epoch. */
 export interface DeletedSeries {
   measurement: string
   sequence: number

@@ -10,6 +10,7 @@ export type WindowFunction = 'last' | 'rate' | 'increase' | 'delta' | 'irate' | 
 /** How the values that the series of a group have for a window become one; `count` is their number. */
 export type GroupFunction = 'sum' | 'avg' | 'min' | 'max' | 'count'
 
+/** Which windows of which samples are wanted, and how series are brought together. Times as in `SampleRequest`. */
 export interface AggregateRequest extends Pick<SampleRequest, 'namespace' | 'measurement' | 'field' | 'matchers' | 'start' | 'end'> {
   windows: SampleWindows
   window: WindowFunction
@@ -21,6 +22,7 @@ export interface AggregateRequest extends Pick<SampleRequest, 'namespace' | 'mea
   maxCells: number
 }
 
+/** A value for each group and window that has one. */
 export interface AggregateSet {
   /** Of each group the tags that it has in common. No two are the same. Groups without any value may be there. */
   groups: TagSets

@@ -249,6 +249,7 @@ export class TableBatch {
   }
 }
 
+/** Rows of one write, by table and in columns. It belongs to the storage: the ingest gate lends it out, and it is used again. */
 export class WriteBatch {
   namespace = ''
   readonly resolver: SeriesResolver
@@ -375,6 +376,7 @@ function tooManyNew(measurement: string): SvcError {
   )
 }
 
+/** The SCHEMA_ERROR for a value of another type than its field has. */
 export function typeConflict(measurement: string, field: string, existing: FieldType, given: FieldType): SvcError {
   return new SvcError(
     'SCHEMA_ERROR',

@@ -1,6 +1,7 @@
 /** Points as they are read: the rows of a series as columns, and the conditions that choose the series. */
 import type { FieldType } from './schema.ts'
 
+/** `=~` and `!~` are regular expressions. */
 export type MatcherOp = '=' | '!=' | '=~' | '!~'
 /** A tag condition. Regular expressions are RE2-like, fully anchored, `.` matches newline; an absent tag reads as the empty string. */
 export interface Matcher {
@@ -9,6 +10,7 @@ export interface Matcher {
   value: string
 }
 
+/** Values of one field, one for each row of the chunk. */
 export interface ColumnChunk {
   name: string
   type: FieldType

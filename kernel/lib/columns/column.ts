@@ -178,6 +178,7 @@ export class Column {
   }
 }
 
+/** What a value takes in a column's buffer; texts and histograms take 8, and their bytes lie in the heap. */
 export function bytesPerValue(type: FieldType): number {
   return type === 'bool' ? 1 : type === 'decimal' ? 16 : 8
 }

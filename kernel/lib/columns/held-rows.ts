@@ -15,6 +15,7 @@ const LOOK_MS = 100
 /** Where neither the configuration nor the engine says anything. */
 const USUAL_LIMIT = 268_435_456
 
+/** Whose rows are held, and how many bytes of them there may be. */
 export interface HoldOptions {
   /** Empty where namespaces are not kept apart. */
   namespace: string
@@ -27,6 +28,7 @@ export interface HoldOptions {
   signal: AbortSignal
 }
 
+/** The rows that queries hold; `heldRows` is that of this thread. A query begins a hold before it gathers rows. */
 export class HeldRows {
   /** In the order in which they began. */
   private readonly holds = new Set<RowHold>()

@@ -8,6 +8,7 @@ export type Integers = Int8Array | Int16Array | Int32Array
 const MOST_OF_8 = 2 ** 24
 const MOST_OF_16 = 2 ** 16
 
+/** Whether values are kept as integers, and not as the floats that they stand for. */
 export function isIntegers(values: Float64Array | Integers): values is Integers {
   return !(values instanceof Float64Array)
 }

@@ -23,6 +23,7 @@ const GROWTH_GAP = 16
 /** Entries that move to new slots with each one that is added or was not found there: all are moved long before there are twice as many again. */
 const MOVES = 8
 
+/** Numbers of series by the bytes that a client writes for them: one for each decoder and namespace. */
 export class KeyTable {
   /** What the caller keeps with an entry: the series number, and a number of its own (which measurement). */
   series: Int32Array = new Int32Array(FIRST_SLOTS / 2)

@@ -29,6 +29,7 @@ export interface SampleWindows {
   range: number
 }
 
+/** Which samples of one field are wanted. Times in nanoseconds since the Unix epoch; absent = unbounded. */
 export interface SampleRequest {
   namespace: string
   measurement: string
@@ -99,6 +100,7 @@ export interface StoredRows {
   stored: readonly StoredSamples[]
 }
 
+/** Series by number, each with its tags. */
 export interface SeriesSet {
   /** Ascending. */
   series: Int32Array

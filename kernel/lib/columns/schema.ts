@@ -1,5 +1,6 @@
 /** What measurements are made of, and how names become the numbers that columns hold. */
 
+/** Types of fields. `decimal` has up to 38 digits, at the scale of its field; `histogram` is a native histogram (`svcdb/lib/histogram`). */
 export type FieldType = 'float64' | 'int64' | 'uint64' | 'bool' | 'string' | 'decimal' | 'histogram'
 
 /** A field of a measurement. `scale` is set for decimals only: digits behind the point, 0 to 38, fixed when the field is created. */

@@ -26,6 +26,7 @@ const TAG_BYTES = 24
 /** A value that is an object of its own, without what it holds. */
 const OBJECT_BYTES = 32
 
+/** Puts the chunks of a scan in the order of time, then series. */
 export class TimeMerge {
   private runs: Run[] = []
   private readonly keep: number

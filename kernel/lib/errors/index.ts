@@ -5,6 +5,7 @@
 // Whoever loads anything of this package loads this: a second copy of it makes itself known.
 import '../modules/index.ts'
 
+/** What listeners make of a code. With `redact` the text goes to the log, and the caller reads that there was an internal error. */
 export interface ErrorKind {
   http: number
   /** gRPC status number, grpc/status.proto. */
@@ -28,6 +29,7 @@ const UNAUTHENTICATED = 16
 const bad: ErrorKind = { http: 400, grpc: INVALID_ARGUMENT }
 const fault: ErrorKind = { http: 500, grpc: INTERNAL, redact: true }
 
+/** The codes that every node knows. When each is thrown: docs/reference/errors.md. */
 export const ERRORS = {
   BAD_REQUEST: bad,
   INVALID_REQUEST: bad,
@@ -64,8 +66,11 @@ export const ERRORS = {
 
 /** A code of a plugin's own: `declareErrors` makes it. */
 export type DeclaredCode = string & { readonly declared: unique symbol }
+
+/** A code of `ERRORS`, or one that a plugin has declared. */
 export type ErrorCode = keyof typeof ERRORS | DeclaredCode
 
+/** A code that a plugin declares: what listeners make of it, and when it is thrown. */
 export interface DeclaredError extends ErrorKind {
   /** When it is thrown, for the reference. */
   text: string

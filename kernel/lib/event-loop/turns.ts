@@ -13,6 +13,7 @@ import { Rests } from './rests.ts'
 /** Half of what is left of 50 ms once a slow yield, the admission of the batch or a collection of garbage comes on top. */
 const TURN_MS = 10
 
+/** Work that may be interrupted wherever it yields; `inTurns` runs it. @param T what it comes to. */
 export type Work<T> = Generator<void, T, void>
 
 interface Waiting {

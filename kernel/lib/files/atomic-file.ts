@@ -16,6 +16,7 @@ export interface FileCalls {
   rm(path: string, options: { force: true }): Promise<void>
 }
 
+/** The calls of the file system itself. */
 export const realFileCalls: FileCalls = { mkdir: makeDirectory, open, rename, rm }
 
 /**

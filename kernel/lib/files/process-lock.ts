@@ -13,6 +13,7 @@ interface Holder {
   started: string
 }
 
+/** What is said where a lock cannot be had. */
 export interface LockTexts {
   /** While another holds it. @param holder "process 42". */
   held(holder: string): string
@@ -27,6 +28,7 @@ const HOLDER = /^\{"pid":\d+,"started":"\d*"\}$/
 const CUT = /^\0*$/
 const MAX_FILE_BYTES = 256
 
+/** A lock that one process at a time has, until it is released or the process ends, however it ends. */
 export class ProcessLock {
   private readonly path: string
   private readonly texts: LockTexts

@@ -14,6 +14,7 @@ const PATH = '/grpc.health.v1.Health'
 /** Names of services: what needs no credentials takes no more than it needs. */
 const LIMITS = { action: 'public', maxRequestBytes: 4096 } as const
 
+/** The service grpc.health.v1.Health of a listener. */
 export class Health {
   private readonly services: ReadonlySet<string>
   private readonly notReady: () => string | undefined

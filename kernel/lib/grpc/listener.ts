@@ -46,6 +46,7 @@ const GRPC_CONTENT = /^application\/grpc(?:\+proto)?\s*(?:;|$)/
 /** How long calls that were cut have to tell their clients. */
 const CUT_MS = 100
 
+/** A gRPC listener of a plugin: admission, limits, deadlines, metrics, drain. @param Context what the owner admits a call as. */
 export class GrpcListener<Context> {
   private readonly owner: GrpcOwner<Context>
   private readonly config: GrpcConfig

@@ -63,6 +63,7 @@ interface Common {
   statusOf?(error: SvcError): number
 }
 
+/** One method: its path, what it does to data, and what answers. A SvcError that it throws is a status by its code. */
 export type GrpcMethod<Context> = Common &
   (
     | { kind: 'unary'; handle(request: Uint8Array, call: GrpcCall<Context>): GrpcMessage | Promise<GrpcMessage> }

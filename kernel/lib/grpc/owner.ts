@@ -3,6 +3,7 @@ import type { KnownHosts, TlsSettings } from '../network/index.ts'
 import type { Span, SpanOptions, TraceContext } from '../trace/index.ts'
 import type { GrpcAction, GrpcCredentials } from './method.ts'
 
+/** What a listener needs of a log; pino's loggers have it. */
 export interface GrpcLog {
   debug(fields: object, message: string): void
   info(fields: object, message: string): void

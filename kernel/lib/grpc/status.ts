@@ -39,6 +39,7 @@ export class GrpcStatusError extends Error {
   }
 }
 
+/** What a call ends with: a number of grpc/status.proto, and a text. */
 export interface GrpcStatus {
   status: number
   message: string

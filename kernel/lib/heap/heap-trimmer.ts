@@ -23,6 +23,7 @@ const RESTING = 0.05
 /** Less is not worth a collection. */
 const GROWN_BYTES = 8 << 20
 
+/** Collects the heap of its thread when the thread rests, until it is stopped. */
 export class HeapTrimmer {
   private readonly meter: HeapMeter
   private readonly timer: NodeJS.Timeout

@@ -18,6 +18,7 @@ export function staleHistogram(): Uint8Array {
   return STALE_BYTES.slice()
 }
 
+/** Whether stored bytes [start, end) are a staleness marker. */
 export function isStaleHistogram(bytes: Uint8Array, start = 0, end: number = bytes.length): boolean {
   return end - start === 2 && bytes[start] === HISTOGRAM_VERSION && bytes[start + 1] === STALE
 }

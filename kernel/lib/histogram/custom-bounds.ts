@@ -4,6 +4,7 @@ import type { Side } from './buckets.ts'
 import { kahanAt } from './kahan.ts'
 import { compactSide } from './side.ts'
 
+/** Whether two lists of bounds are equal. */
 export function sameBounds(a: Float64Array, b: Float64Array): boolean {
   if (a === b) return true
   if (a.length !== b.length) return false
@@ -11,6 +12,7 @@ export function sameBounds(a: Float64Array, b: Float64Array): boolean {
   return true
 }
 
+/** The bounds that both lists have, ascending as they are. */
 export function commonBounds(a: Float64Array, b: Float64Array): Float64Array {
   const common: number[] = []
   for (let i = 0, j = 0; i < a.length && j < b.length; ) {

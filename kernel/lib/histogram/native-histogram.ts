@@ -17,6 +17,7 @@ export const MAX_EXPONENTIAL_SCHEMA = 8
 /** What is known of counter resets: unknown, a reset before this sample, none before it, or a gauge histogram. */
 export type CounterResetHint = 'unknown' | 'reset' | 'not_reset' | 'gauge'
 
+/** A histogram whose bounds follow from its schema, or are its own (custom). Only populated runs of buckets are listed. */
 export interface NativeHistogram {
   /** -4 to 8: bucket i ends at (2^(2^-schema))^i; CUSTOM_BUCKETS_SCHEMA: at `customBounds[i]`. */
   schema: number

@@ -17,6 +17,7 @@ export interface NanNote {
 
 const cursor = new BucketCursor()
 
+/** The value that a part of the observations does not exceed. @param q 0 to 1; -Infinity below, +Infinity above. @param note what observations of NaN did. @returns NaN for an empty histogram. */
 export function quantile(h: HistogramParts, q: number, note?: NanNote): number {
   if (q < 0) return Number.NEGATIVE_INFINITY
   if (q > 1) return Number.POSITIVE_INFINITY
@@ -63,6 +64,7 @@ export function quantile(h: HistogramParts, q: number, note?: NanNote): number {
   return lower > 0 ? 2 ** (logLower + (logUpper - logLower) * part) : -(2 ** (logUpper + (logLower - logUpper) * (1 - part)))
 }
 
+/** The part of the observations above `from` and up to `to`, 0 to 1. @returns NaN for an empty histogram or a bound of NaN. */
 export function fraction(h: HistogramParts, from: number, to: number, note?: NanNote): number {
   if (h.count === 0 || Number.isNaN(from) || Number.isNaN(to)) return Number.NaN
   if (from >= to) return 0
@@ -117,6 +119,7 @@ export function partBelow(value: number, lower: number, upper: number, linear: b
   return value > 0 ? (logValue - logLower) / (logUpper - logLower) : 1 - (logValue - logUpper) / (logLower - logUpper)
 }
 
+/** The average of the observations; NaN for an empty histogram. */
 export function mean(h: HistogramParts): number {
   return h.sum / h.count
 }

@@ -3,14 +3,17 @@ import { coarserIndex, exponentialBound } from './bounds.ts'
 import { NO_COUNTS, NO_INDEX, type Side } from './buckets.ts'
 import { kahanAt } from './kahan.ts'
 
+/** No buckets. Its arrays are to be replaced, not written to. */
 export function emptySide(): Side {
   return { index: NO_INDEX, counts: NO_COUNTS }
 }
 
+/** A copy with counts of its own; bucket numbers are shared. */
 export function copySide({ index, counts }: Side): Side {
   return { index, counts: counts.length === 0 ? counts : counts.slice() }
 }
 
+/** Whether the bucket numbers are equal. */
 export function sameIndex(a: Int32Array, b: Int32Array): boolean {
   if (a === b) return true
   if (a.length !== b.length) return false
@@ -18,6 +21,7 @@ export function sameIndex(a: Int32Array, b: Int32Array): boolean {
   return true
 }
 
+/** Whether the counts are equal, bit by bit but for payloads of NaN. */
 export function sameCounts(a: Float64Array, b: Float64Array): boolean {
   for (let i = 0; i < a.length; i++) if (!Object.is(a[i], b[i])) return false
   return a.length === b.length

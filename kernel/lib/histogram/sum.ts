@@ -6,6 +6,7 @@ import { PartsDecoder } from './parts.ts'
 import { addSide, copySide, firstAbove, reduceSide } from './side.ts'
 import { otherZero, reconcileZeroBuckets } from './zero-bucket.ts'
 
+/** Adds stored histograms up: one by one with `add`. */
 export class HistogramSum {
   /** Histograms in it. */
   terms = 0

@@ -9,6 +9,7 @@ const CLOSE_ARRAY = 93
 const OPEN_OBJECT = 123
 const CLOSE_OBJECT = 125
 
+/** How large a document may be once it is parsed. */
 export interface JsonBounds {
   /** Arrays and objects within one another. */
   depth: number

@@ -25,6 +25,7 @@ const BACKSLASH = 0x5c
 const NO_BYTES = new Uint8Array(0)
 let spare: Uint8Array<ArrayBuffer> | undefined
 
+/** Writes JSON into a buffer that grows; `take` gives what is there. */
 export class JsonBytes {
   protected bytes: Uint8Array<ArrayBuffer>
   protected at = 0

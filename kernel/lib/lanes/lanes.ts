@@ -10,6 +10,7 @@ export interface LaneLimits {
   group: number
 }
 
+/** Somebody who is sent to, such as an endpoint. */
 export interface Candidate {
   /** Such as a namespace or a tenant. */
   readonly group: string
@@ -33,6 +34,7 @@ interface Group<C> {
   slow: number
 }
 
+/** Who is sent to next: the owner says who is `ready` and calls `pump`. */
 export class Lanes<C extends Candidate> {
   inFlight = 0
   private slow = 0

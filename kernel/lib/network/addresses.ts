@@ -38,6 +38,7 @@ export function isLoopback(host: string): boolean {
   return plain === 'localhost' || plain === '::1' || (isIPv4(plain as string) && (plain as string).startsWith('127.'))
 }
 
+/** Whether a listener at it is reached by all addresses of the machine. */
 export function isWildcard(host: string): boolean {
   return host === '0.0.0.0' || host === '::'
 }

@@ -4,6 +4,7 @@ import { X509Certificate } from 'node:crypto'
 /** So long before the end a word is due: renewals by ACME happen a month before it. */
 const SOON_MS = 14 * 86_400_000
 
+/** Until when a certificate holds. @throws Error, of what is made and of `renewed`, for a PEM that has no certificate. */
 export class CertificateTerm {
   private readonly file: string
   private notBefore = 0

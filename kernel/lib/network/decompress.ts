@@ -17,6 +17,7 @@ const FRAME_CHUNK = 262_144
 const decoders = { gunzip: promisify(gunzip), inflate: promisify(inflate), inflateRaw: promisify(inflateRaw) }
 const unzstd = promisify<Buffer, object, { buffer: Buffer; engine: { bytesWritten: number } }>(zstdDecompress as never)
 
+/** How large a body may be. */
 export interface BodyLimit {
   /** Before and after decompression. */
   bytes: number
@@ -24,6 +25,7 @@ export interface BodyLimit {
   setting: string
 }
 
+/** Whose body is decompressed, and when it is not worth while any more. */
 export interface DecompressOptions {
   /** The key that sets the limit, for the message; default server.max_body_size. */
   setting?: string

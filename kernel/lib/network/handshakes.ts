@@ -11,6 +11,7 @@ export function handshakeMs({ request_timeout_secs: secs }: { readonly request_t
   return Math.min(Math.ceil(secs * 1000) || MAX_MS, MAX_MS)
 }
 
+/** The TLS handshakes of a listener that are under way. */
 export class Handshakes {
   /** By both ends, for Node.js does not say which connection a secure one is of; each with when it began. */
   private readonly underWay = new Map<string, [Socket, number]>()

@@ -8,6 +8,7 @@ import { isIP } from 'node:net'
 import { SvcError } from '../errors/index.ts'
 import { isLoopback, parseAddress } from './addresses.ts'
 
+/** What a request says of where it goes and where it comes from: the headers Host and Origin. */
 export interface Arrival {
   /** Host, or :authority; undefined where HTTP/1.0 leaves it out: no browser does. */
   host: string | undefined
@@ -28,6 +29,7 @@ const SHOWN = 128
 /** A name or an address as the authority of a URL has it, with or without a port. */
 const AUTHORITY = /^(\[[0-9a-f:.]+\]|[^:/?#@\s[\]]*)(?::\d*)?$/i
 
+/** Refuses requests of foreign pages and for foreign names. */
 export class HostGuard {
   private readonly names: ReadonlySet<string>
   private readonly origins: ReadonlySet<string>

@@ -7,6 +7,7 @@ import type { Socket } from 'node:net'
 import { Handshakes } from './handshakes.ts'
 import { endOldest, Idle } from './idle.ts'
 
+/** The connections of a listener that have no request under way. */
 export class IdleConnections {
   private readonly idle = new Idle<Socket>()
   private readonly handshakes: Handshakes

@@ -1,5 +1,6 @@
 /** Numbers as Go prints them with %g and %v: what Prometheus' texts have, and what clients compare. */
 
+/** A float as Go prints it with %g, such as `1e+06`, `+Inf` and `-0`. */
 export function goFloat(value: number): string {
   if (Number.isNaN(value)) return 'NaN'
   if (value === Number.POSITIVE_INFINITY) return '+Inf'

@@ -11,6 +11,7 @@ import { SvcError } from '../errors/index.ts'
 import { contentTypeOf } from './content-types.ts'
 import { isServed, type PagePath, pagePath } from './page-names.ts'
 
+/** How the files of a folder are served. */
 export interface PageOptions {
   /** Cache-Control; a function is given the file's path below the folder, with "/". Default `no-cache`: kept, and asked for again by its ETag. */
   cacheControl?: string | ((file: string) => string)
@@ -22,6 +23,7 @@ export interface PageOptions {
   maxFileBytes?: number
 }
 
+/** An answer without a server: 200 with its body, 304 without, 308 to the path of a folder. */
 export interface PageAnswer {
   status: 200 | 304 | 308
   headers: Record<string, string>
@@ -41,6 +43,7 @@ const MISSING = new Set(['ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG', 'EINVAL']
 /** What is found is a real path: the last name of it is no link, and no FIFO may hold the open. Windows has neither flag. */
 const FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0)
 
+/** The files of one folder, as answers. */
 export class PageFolder {
   private readonly directory: string
   private readonly headers: Record<string, string>

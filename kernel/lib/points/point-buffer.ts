@@ -6,9 +6,13 @@ import type { Work } from '../event-loop/index.ts'
 import { storeDecimal } from '../numbers/index.ts'
 import { type FieldValue, TypedValue } from './values.ts'
 
+/** Tags by key. An empty value is as no tag. */
 export type Tags = Readonly<Record<string, string>>
+
+/** Fields by name: of a number float64, of a bigint int64; `uint64`, `decimal` and `histogram` make the others. */
 export type Fields = Readonly<Record<string, FieldValue>>
 
+/** Bounds of what may wait. */
 export interface PointLimits {
   maxPoints: number
   /** Of names, texts and values, as they lie in memory. */
@@ -44,6 +48,7 @@ const POINTS_A_STEP = 64
 const SHOWN = 64
 const encoder = new TextEncoder()
 
+/** Points that were added one by one, until they are put into a batch. */
 export class PointBuffer {
   private points: Point[] = []
   private bytes = 0

@@ -1,6 +1,7 @@
 /** Repeated numbers of a message whose count is not known before; buffers are reused. */
 import { BYTES, type ProtobufReader } from './reader.ts'
 
+/** Numbers of a repeated field. @param most numbers that are kept; all are counted. */
 export class NumberList {
   /** Of all that were sent; what lies beyond `most` is not kept. */
   length = 0

@@ -20,6 +20,7 @@ const MAX_DEPTH = 100
 const NO_BYTES = new Uint8Array(0)
 const NO_VIEW = new DataView(NO_BYTES.buffer)
 
+/** Reads a message in place, with `begin` and then `next` for each field. @throws BAD_REQUEST, naming the byte, from every method. */
 export class ProtobufReader {
   bytes: Uint8Array = NO_BYTES
   view: DataView = NO_VIEW

@@ -5,6 +5,7 @@
 const TWO_32 = 4294967296
 const encoder = new TextEncoder()
 
+/** Writes a message into a buffer that grows; `take` gives it. */
 export class ProtobufWriter {
   bytes: Uint8Array
   at = 0

@@ -10,6 +10,7 @@ import { matchesShape, type Shape, shapeOf } from './shape.ts'
 /** What one expression may take, over all texts it is tried on. */
 export const REGEX_TIMEOUT_MS = 1000
 
+/** A regular expression in RE2's syntax that is tried on many texts, within a limit of time. */
 export class TextPattern {
   /** All texts it matches, when it is a list of texts. */
   readonly literals: ReadonlySet<string> | undefined

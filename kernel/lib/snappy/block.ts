@@ -9,6 +9,7 @@ import { checkedLength, fill, SLACK } from './fill.ts'
 /** A block that decodes to more than this gets memory of its own. */
 const MAX_KEPT = 8 * 1024 * 1024
 
+/** Decodes blocks one after the other into one buffer: what it returns is good until the next call. */
 export class SnappyBlockDecoder {
   private buffer = new Uint8Array(0)
   private view = new DataView(this.buffer.buffer)

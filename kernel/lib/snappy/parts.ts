@@ -7,6 +7,7 @@ import { encodeSnappy } from './snappy.ts'
 /** A literal has its length in its first byte. */
 const LONGEST = 60
 
+/** A block that is made bit by bit, and is kept encoded. */
 export class SnappyParts {
   /** Bytes before they were encoded. */
   length = 0

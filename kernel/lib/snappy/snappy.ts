@@ -23,6 +23,7 @@ export async function decodeSnappy(bytes: Uint8Array, limit: number, setting = '
   return decoded
 }
 
+/** Bytes in the block format; the work is done off the main thread. */
 export function encodeSnappy(bytes: Uint8Array): Promise<Uint8Array> {
   return compress(bytes)
 }

@@ -51,6 +51,7 @@ interface Slot {
   failed: (error: unknown) => void
 }
 
+/** A thread that decodes large blocks, started with the first of them. */
 export class SnappyThread {
   private readonly slots: Slot[]
   private readonly free: Slot[]

@@ -8,6 +8,7 @@ import { crc32 } from 'node:zlib'
 import { SvcError } from '../errors/index.ts'
 import { fileLines, makeFolder, syncFolder } from '../files/index.ts'
 
+/** A message that could not be stored, with why. */
 export interface DeadLetter {
   /** Milliseconds since the Unix epoch. */
   time: number
@@ -21,6 +22,7 @@ export interface DeadLetter {
   pointTime?: bigint | undefined
 }
 
+/** Where dead letters are kept, and how many bytes of them. */
 export interface DeadLetterOptions {
   folder: string
   /** Of the source: the name of the file. */

@@ -15,10 +15,12 @@ export const TRANSIENT: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'DATABASE_CLOSED', // not open yet
 ])
 
+/** Whether time may mend it: see `TRANSIENT`. */
 export function isTransient(error: unknown): boolean {
   return TRANSIENT.has(classify(error).code)
 }
 
+/** For how long, and how often, something is tried again. */
 export interface Patience {
   /** Ends the wait: with the failure that is waited for, not with the signal's reason. */
   signal?: AbortSignal | undefined

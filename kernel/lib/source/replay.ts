@@ -18,6 +18,7 @@ export type GiveAgain<B> = (body: (replayed: Replayed) => B, bytes: number) => P
 // biome-ignore lint/suspicious/noConfusingVoidType: what a function without a return gives
 export type Unread = number | void
 
+/** The dead letters of one source, given to it again: one run at a time. */
 export class Replay<B> {
   private readonly name: string
   private readonly source: Source<B>

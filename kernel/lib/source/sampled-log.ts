@@ -3,6 +3,7 @@
 /** Between two that are told. */
 const TELL_MS = 1000
 
+/** A log that is written to once a second at most. */
 export class SampledLog {
   private readonly log: { warn(o: object, text: string): void }
   private readonly monotonic: () => number

@@ -35,6 +35,7 @@ interface Attempt<B> {
   rest: Waiting<B>[]
 }
 
+/** Messages from outside to points: reads, writes, waits for room, acknowledges what is durable. @param B what a message is, such as its bytes. */
 export class Source<B = Uint8Array> {
   readonly name: string
   private readonly host: SourceHost

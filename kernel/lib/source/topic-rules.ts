@@ -1,6 +1,7 @@
 /** What a topic says of the points of its messages: their measurement, and tags. Topics have levels between slashes, as those of MQTT, or another separator. */
 import { RecentMap } from '../cache/index.ts'
 
+/** What topics mean. */
 export interface TopicRulesOptions {
   /** Topic to measurement; a topic may have the wildcards `+` and `#`. */
   measurements: Readonly<Record<string, string>>
@@ -12,6 +13,7 @@ export interface TopicRulesOptions {
   separator?: '/' | '.'
 }
 
+/** What one topic says of the points of its messages. */
 export interface TopicMeaning {
   measurement: string
   /** key, value, key, value. */
@@ -26,6 +28,7 @@ interface Pattern {
 /** Characters of topics whose meaning is kept: they are the writers', who may make up any number and length. */
 const MAX_KEPT = 1_000_000
 
+/** What each topic means, worked out once and kept for those used last. */
 export class TopicRules {
   private readonly exact = new Map<string, string>()
   private readonly wild: Pattern[] = []

@@ -4,6 +4,7 @@ import type { SvcError } from '../errors/index.ts'
 import type { Span, SpanOptions } from '../trace/index.ts'
 import type { SourceCounter, SourceGauge } from './metrics.ts'
 
+/** A message as a client library hands it over. */
 export interface SourceMessage<B = Uint8Array> {
   body: B
   /** Size of the body; default its byteLength. */
@@ -20,6 +21,7 @@ export interface SourceMessage<B = Uint8Array> {
 // biome-ignore lint/suspicious/noConfusingVoidType: functions that return nothing are decoders too
 export type Decoded = SvcError | undefined | void
 
+/** What a source reads, where its points go, and its bounds. */
 export interface SourceOptions<B = Uint8Array> {
   /** Label of its metrics: `kafka-default`. */
   name: string
@@ -58,6 +60,7 @@ export interface SourceOptions<B = Uint8Array> {
   drainMs?: number
 }
 
+/** How a source stands, as listings show it. */
 export interface SourceStatus {
   name: string
   /** running: connected and receiving; idle: connected, nothing arriving; reconnecting, failed: it tries again; stopped: not started, or stopped. */

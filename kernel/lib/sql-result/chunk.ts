@@ -15,6 +15,7 @@ export interface SqlChunk {
   columns: SqlVector[]
 }
 
+/** The values of one column of a chunk. */
 export interface SqlVector {
   values: ArrayLike<unknown>
   /** One byte a row, 1 = present; absent when every row has a value. */

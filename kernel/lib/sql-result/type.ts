@@ -4,9 +4,14 @@ const SIMPLE_NAMES = [
   ...(['Null', 'Boolean', 'Utf8', 'Binary', 'Float32', 'Float64', 'Date32', 'Interval'] as const),
   ...(['Int8', 'Int16', 'Int32', 'Int64', 'UInt8', 'UInt16', 'UInt32', 'UInt64'] as const),
 ]
+
+/** Names of types without parameters. */
 export type SimpleName = (typeof SIMPLE_NAMES)[number]
+
+/** Seconds, milliseconds, microseconds or nanoseconds. */
 export type TimeUnitName = 's' | 'ms' | 'us' | 'ns'
 
+/** A type of `SqlColumn.type`, taken apart. */
 export type ResultType =
   | { kind: 'simple'; name: SimpleName }
   | { kind: 'decimal'; precision: number; scale: number }

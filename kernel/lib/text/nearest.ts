@@ -12,6 +12,7 @@ function nearest(name: string, candidates: Iterable<string>): string | undefined
   return best
 }
 
+/** A hint for a mistyped name: the nearest candidate, else `otherwise`. */
 export function didYouMean(name: string, candidates: Iterable<string>, otherwise: string): string {
   const guess = nearest(name, candidates)
   return guess === undefined ? otherwise : `did you mean "${guess}"?`

@@ -13,6 +13,7 @@ const DAY = 86_400_000_000_000n
 const MONDAY = 4 * 86_400
 const EPOCH_2000 = 2000 * 12
 
+/** Where buckets begin, made by `bucketing`. */
 export type Bucketing =
   /** Start of the bucket of t: t - floorMod(t - anchor, step). */
   | { kind: 'fixed'; step: bigint; anchor: bigint }
@@ -84,7 +85,7 @@ export function bucketOf(t: bigint, b: Bucketing): [start: bigint, end: bigint] 
     const start = t - floorMod(t - b.anchor, b.step)
     return [start, start + b.step]
   }
-  // A wall clock near a change may belong to a neighbouring bucket's instants: step until the instants enclose t.
+  // A wall clock near a change may belong to an adjacent bucket's instants: step until the instants enclose t.
   let index = b.kind === 'days' ? dayIndex(b.zone.toLocal(t), b) : monthIndex(b.zone.toLocal(t), b)
   for (;;) {
     const start = boundary(index, b)

@@ -6,10 +6,13 @@ const DATE_TIME = /^([+-]?\d{4,6})-(\d{1,2})-(\d{1,2})(?:[T ]+(\d{1,2}):(\d{2})(
 const FIRST_LITERAL = -9_223_286_400_000_000_000n
 const LAST_LITERAL = 9_223_372_036_854_775_806n
 
+/** The message for times that 64 bits of nanoseconds cannot hold. */
 export const OUT_OF_RANGE = 'cannot compute a time: the result is outside 1677-09-21 to 2262-04-11, which nanoseconds in 64 bits can hold'
 
+/** Whether DuckDB's TIMESTAMP_NS has a literal for it. @param ns nanoseconds since the Unix epoch. */
 export const fits = (ns: bigint): boolean => ns >= FIRST_LITERAL && ns <= LAST_LITERAL
 
+/** A date or a time as its text says it. */
 export interface ParsedTime {
   /** Wall-clock nanoseconds, as if the zone were UTC. */
   local: bigint
@@ -59,6 +62,7 @@ export function daysFromCivil(year: number, month: number, day: number): number 
   return era * 146_097 + yearOfEra * 365 + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100) + dayOfYear - 719_468
 }
 
+/** The proleptic Gregorian date of a day. @param days since 1970-01-01. @returns `month` and `day` from 1 on. */
 export function civilFromDays(days: number): { year: number; month: number; day: number } {
   const shifted = days + 719_468
   const era = Math.floor(shifted / 146_097)
@@ -70,10 +74,12 @@ export function civilFromDays(days: number): { year: number; month: number; day:
   return { year: yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, day: dayOfYear - Math.floor((153 * shiftedMonth + 2) / 5) + 1 }
 }
 
+/** 28 to 31. @param month 1 to 12. */
 export function daysInMonth(year: number, month: number): number {
   return month === 2 ? ((year % 4 === 0 && year % 100 !== 0) || year % 400 === 0 ? 29 : 28) : [4, 6, 9, 11].includes(month) ? 30 : 31
 }
 
+/** The quotient, rounded down. @param b above 0. */
 export function floorDiv(a: bigint, b: bigint): bigint {
   const q = a / b
   return a % b < 0n ? q - 1n : q

@@ -6,6 +6,7 @@ const QUARTER = 900
 /** Offsets kept a zone: 42 days of quarters; more would be memory for nothing. */
 const KEPT = 4096
 
+/** A time zone of the IANA database; `zoneOf` keeps those that were used. */
 export class Zone {
   readonly name: string
   private readonly format: Intl.DateTimeFormat

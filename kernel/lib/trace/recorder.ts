@@ -1,6 +1,7 @@
 /** Spans of another thread: kept there as plain records, which cross to the thread that has the tracer. */
 import type { Attributes, AttributeValue, Span, SpanOptions } from './span.ts'
 
+/** A span that has ended, as plain data. */
 export interface SpanRecord {
   name: string
   /** Place of its parent among the records; -1 = none. */

@@ -1,12 +1,16 @@
 /** What a tracer is, and the spans it gives: OpenTelemetry's model with nothing of OpenTelemetry in it. */
 import type { TraceContext } from './trace-context.ts'
 
+/** A value that OpenTelemetry's attributes may have. */
 export type AttributeValue = string | number | boolean
+
+/** Attributes by name. */
 export type Attributes = Readonly<Record<string, AttributeValue>>
 
 /** Who is at the other end: `server` and `consumer` were asked, `client` and `producer` ask, `internal` is neither. */
 export type SpanKind = 'internal' | 'server' | 'client' | 'producer' | 'consumer'
 
+/** What is known of a span when it begins. */
 export interface SpanOptions {
   kind?: SpanKind
   attributes?: Attributes

@@ -7,6 +7,7 @@ export interface TraceContext {
   tracestate?: string | undefined
 }
 
+/** The span of a caller, as its headers name it. Ids are hexadecimal digits. */
 export interface RemoteParent {
   traceId: string
   spanId: string
@@ -36,6 +37,7 @@ function boundedState(text: string | undefined): string | undefined {
   return text.split(',', MAX_MEMBERS + 1).length > MAX_MEMBERS ? undefined : text
 }
 
+/** The header for whoever is asked on behalf of a span that is recorded. */
 export function traceparentOf({ traceId, spanId }: Pick<Span, 'traceId' | 'spanId'>): string {
   return `00-${traceId}-${spanId}-01`
 }

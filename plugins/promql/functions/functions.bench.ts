@@ -39,7 +39,7 @@ for (const [name, values] of [
   const implementation = implementationOf(name)
   if (implementation.kind !== 'range') continue
   const pos = { start: 0, end: 1 }
-  const expr: CallExpr = { kind: 'call', name, args: [{ kind: 'number', value: 0.95, pos }], type: 'vector', pos, namePos: pos }
+  const expr: CallExpr = { kind: 'call', name, args: [{ kind: 'number', value: 0.95, pos }], type: 'vector', pos }
   const silent = { warning() {}, info() {}, forcedMonotonicity() {} }
   const call = new RangeCall(expr, pos, silent)
   call.times = times

@@ -105,7 +105,7 @@ t.test('info series are read at the time that all selectors agree on', async (t)
   t.same(infoReference(both(shifted, selector([])), query), { offset: 0 })
   t.same(infoReference(both(shifted, { kind: 'number', value: 1, pos }), query), { offset: 5000 })
   const subquery: Expr = { kind: 'subquery', expr: shifted, range: 60_000, offset: 700, at: 8000, pos }
-  t.same(infoReference({ kind: 'call', name: 'sum_over_time', args: [subquery], type: 'vector', pos, namePos: pos }, query), { offset: 5700, at: 8000 })
+  t.same(infoReference({ kind: 'call', name: 'sum_over_time', args: [subquery], type: 'vector', pos }, query), { offset: 5700, at: 8000 })
 })
 
 t.test('what is below info() within info() is looked at once, however many there are', async (t) => {

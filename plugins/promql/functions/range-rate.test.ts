@@ -103,7 +103,7 @@ t.test('names that do not look like a counter are told once', async (t) => {
   const { RangeCall } = await import('./contract.ts')
   const { LabelList, Labels } = await import('../labels.ts')
   const rate = implementationOf('rate')
-  const expr = { kind: 'call', name: 'rate', args: [], type: 'vector', pos: { start: 0, end: 1 }, namePos: { start: 0, end: 1 } } as const
+  const expr = { kind: 'call', name: 'rate', args: [], type: 'vector', pos: { start: 0, end: 1 } } as const
   const call = new RangeCall({ ...expr, args: [] }, { start: 5, end: 9 }, annotations)
   const names = ['a_total', 'b', 'b', 'c_bucket', 'd']
   const labels = new LabelList(names.map((name, i) => Labels.of({ __name__: name, i: String(i) })))

@@ -34,7 +34,7 @@ import {
   variance,
 } from 'svcdb/lib/histogram'
 import { fell } from './reset.ts'
-import { type HistogramJson, toJson, toJsonText, toText } from './text.ts'
+import { toJsonText, toText } from './text.ts'
 import { trim } from './trim.ts'
 
 /** What an addition or subtraction met, as bits; 0 is nothing. */
@@ -199,11 +199,7 @@ export class FloatHistogram implements HistogramParts {
     return variance(this)
   }
 
-  /** The shape of the HTTP API; `toJsonText` is the same as text. */
-  toJson(): HistogramJson {
-    return toJson(this)
-  }
-
+  /** As the HTTP API answers it: JSON. */
   toJsonText(): string {
     return toJsonText(this)
   }

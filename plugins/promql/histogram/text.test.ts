@@ -12,7 +12,7 @@ const h = histogram({
 })
 
 t.test('as the HTTP API answers', async (t) => {
-  t.same(h.toJson(), {
+  t.same(JSON.parse(h.toJsonText()), {
     count: '1234567',
     sum: '-3e+21',
     buckets: [
@@ -23,11 +23,9 @@ t.test('as the HTTP API answers', async (t) => {
       [0, '2.82842712474619', '4', '3.5'],
     ],
   })
-  t.equal(h.toJsonText(), JSON.stringify(h.toJson()))
   const nothing = histogram({ sum: Number.NaN, count: Number.POSITIVE_INFINITY })
   t.equal(nothing.toJsonText(), '{"count":"+Inf","sum":"NaN"}')
-  t.same(nothing.toJson(), { count: '+Inf', sum: 'NaN' })
-  t.same(histogram({ bounds: [0, 1], positive: { 0: 1, 1: 2, 2: 3 } }).toJson().buckets, [
+  t.same(JSON.parse(histogram({ bounds: [0, 1], positive: { 0: 1, 1: 2, 2: 3 } }).toJsonText()).buckets, [
     [3, '-Inf', '0', '1'],
     [0, '0', '1', '2'],
     [0, '1', '+Inf', '3'],

@@ -2,27 +2,12 @@
 import { BucketCursor, type HistogramParts } from 'svcdb/lib/histogram'
 import { exponential, goFloat } from 'svcdb/lib/numbers'
 
-/** Boundaries: 0 lower exclusive and upper inclusive, 1 lower inclusive and upper exclusive, 2 both exclusive, 3 both inclusive. */
-type JsonBucket = [boundaries: number, lower: string, upper: string, count: string]
-
-export interface HistogramJson {
-  count: string
-  sum: string
-  /** Populated buckets, ascending; absent when there are none. */
-  buckets?: JsonBucket[]
-}
-
 const cursor = new BucketCursor()
 
-export function toJson(h: HistogramParts): HistogramJson {
-  const buckets: JsonBucket[] = []
-  cursor.open(h, false)
-  while (cursor.next()) if (cursor.count !== 0) buckets.push([boundaries(), apiFloat(cursor.lower), apiFloat(cursor.upper), apiFloat(cursor.count)])
-  const head = { count: apiFloat(h.count), sum: apiFloat(h.sum) }
-  return buckets.length === 0 ? head : { ...head, buckets }
-}
-
-/** `JSON.stringify(toJson(h))`, without the objects. */
+/**
+ * `{"count":"3","sum":"1.5","buckets":[[3,"-0.001","0.001","1"],[0,"1","2","2"]]}`: populated buckets, ascending, each with its boundaries, lower and upper bound and
+ * count; no `buckets` where there are none. Written as text, for answers have many.
+ */
 export function toJsonText(h: HistogramParts): string {
   let text = `{"count":"${apiFloat(h.count)}","sum":"${apiFloat(h.sum)}"`
   let separator = ',"buckets":['
@@ -35,6 +20,7 @@ export function toJsonText(h: HistogramParts): string {
   return separator === ',' ? `${text}]}` : `${text}}`
 }
 
+/** 0 lower exclusive and upper inclusive, 1 lower inclusive and upper exclusive, 2 both exclusive, 3 both inclusive. */
 function boundaries(): number {
   return cursor.lowerInclusive ? (cursor.upperInclusive ? 3 : 1) : cursor.upperInclusive ? 0 : 2
 }

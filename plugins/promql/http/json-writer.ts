@@ -1,7 +1,7 @@
 /** Times, points and floats in the form of the Prometheus API, as bytes. */
 import { JsonBytes, NUMBER_BYTES } from 'svcdb/lib/json'
 
-/** Seconds that have the same digits before their last four: neighbouring times mostly do. */
+/** Seconds that have the same digits before their last four: adjacent times mostly do. */
 const GROUP = 10_000
 
 const QUOTE = 0x22

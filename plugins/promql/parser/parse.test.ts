@@ -21,7 +21,7 @@ function failure(query: string): string {
   }
 }
 
-const clean = (expr: Expr): unknown => JSON.parse(JSON.stringify(expr, (key, value) => (key === 'pos' || key === 'namePos' ? undefined : value)))
+const clean = (expr: Expr): unknown => JSON.parse(JSON.stringify(expr, (key, value) => (key === 'pos' ? undefined : value)))
 
 for (const file of ['syntax-errors.txt', 'type-errors.txt']) {
   t.test(`texts of ${file}`, async (t) => {
@@ -158,7 +158,7 @@ t.test('positions', async (t) => {
   t.same(expr.pos, { start: 2, end: 42 })
   t.match(expr.lhs, {
     pos: { start: 2, end: 33 },
-    expr: { pos: { start: 14, end: 32 }, namePos: { start: 14, end: 18 }, args: [{ pos: { start: 19, end: 31 } }] },
+    expr: { pos: { start: 14, end: 32 }, args: [{ pos: { start: 19, end: 31 } }] },
   })
   t.match(expr.rhs, { pos: { start: 36, end: 42 } })
   t.same(parse('requests @ 5 offset 1m').pos, { start: 0, end: 22 })

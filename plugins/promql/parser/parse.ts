@@ -188,8 +188,7 @@ function call(cursor: Cursor, name: Token): CallExpr {
   const { args, end } = callArguments(cursor)
   const signature = FUNCTIONS.get(name.text)
   if (signature === undefined) throw cursor.error(name, `unknown function with name ${quote(name.text)}`)
-  const namePos = { start: name.start, end: name.end }
-  return { kind: 'call', name: name.text, args, type: signature.returns, pos: { start: name.start, end }, namePos }
+  return { kind: 'call', name: name.text, args, type: signature.returns, pos: { start: name.start, end } }
 }
 
 function callArguments(cursor: Cursor): { args: Expr[]; end: number } {

@@ -47,7 +47,7 @@ export function overWindow(fn: string, samples: readonly Sample[], options: Wind
   const from = (options.from ?? samples[0][0]) * 1000
   const to = (options.to ?? (samples.at(-1) as Sample)[0]) * 1000
   const args: Expr[] = [0, 1].map((i) => ({ kind: 'number', value: 0, pos: { start: 10 * (i + 1), end: 10 * (i + 1) + 1 } }))
-  const expr: CallExpr = { kind: 'call', name: fn, args, type: 'vector', pos: { start: 0, end: 30 }, namePos: { start: 0, end: fn.length } }
+  const expr: CallExpr = { kind: 'call', name: fn, args, type: 'vector', pos: { start: 0, end: 30 } }
   const call = new RangeCall(expr, { start: 20, end: 21 }, options.annotations ?? new Recorder())
   // Something before and behind, which no function may look at.
   const all: Sample[] = [[-1, 1e9], ...samples, [1e9, -1e9]]
@@ -124,9 +124,9 @@ export async function apply(fn: string, args: readonly Value[], options: ApplyOp
   const count = options.steps ?? first?.steps ?? 1
   const start = (options.start ?? 0) * 1000
   const exprs = options.exprs ?? args.map(exprOf)
-  implementation.check?.({ kind: 'call', name: fn, args: exprs, type: 'vector', pos: { start: 0, end: 0 }, namePos: { start: 0, end: 0 } })
+  implementation.check?.({ kind: 'call', name: fn, args: exprs, type: 'vector', pos: { start: 0, end: 0 } })
   return implementation.apply({
-    expr: { kind: 'call', name: fn, args: exprs, type: 'vector', pos: { start: 0, end: 99 }, namePos: { start: 0, end: fn.length } },
+    expr: { kind: 'call', name: fn, args: exprs, type: 'vector', pos: { start: 0, end: 99 } },
     args,
     steps: { start, interval: 60_000, count },
     annotations: options.annotations ?? new Recorder(),

@@ -91,7 +91,7 @@ interface SeriesRange {
   bytes: number
 }
 
-/** Neighbouring series, as many as fit into a slice; one that does not fit is alone. */
+/** Adjacent series, as many as fit into a slice; one that does not fit is alone. */
 function seriesRanges(request: SliceRequest, window: Interval): Promise<SeriesRange[]> {
   return request.duck.run((context) => countedRanges(request, window, context))
 }

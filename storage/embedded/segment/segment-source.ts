@@ -226,7 +226,7 @@ function targetsOf(columns: readonly Stretched[]): ScatterTarget[] {
   })
 }
 
-/** Some neighbouring output rows [from, to): whose they are, and the order in which they came. */
+/** Some adjacent output rows [from, to): whose they are, and the order in which they came. */
 class Stretch {
   from = 0
   to = 0

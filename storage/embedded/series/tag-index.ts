@@ -18,7 +18,7 @@ const MIN_TAIL = 1024
 const KEPT_CONDITIONS = 8
 /** Values that a condition is put to at a time: their texts are made for it. */
 const TESTED_AT_ONCE = 65_536
-/** 2^32 divided by the golden ratio: neighbouring symbols come to lie apart. */
+/** 2^32 divided by the golden ratio: adjacent symbols come to lie apart. */
 const SPREAD = 0x9e3779b1
 
 interface Verdicts {

@@ -39,7 +39,7 @@ export function showColumns(measurement: SqlMeasurement): string {
   )
 }
 
-/** As schemas say it on every surface. */
+/** As schemas say it in every protocol. */
 const roleName = (role: SqlMeasurementColumn['role']): string => (role === 'time' ? 'timestamp' : role)
 
 const nullable = (role: string): string => (role === 'time' ? 'NO' : 'YES')

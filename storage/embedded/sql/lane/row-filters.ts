@@ -2,9 +2,9 @@
 import { IntList } from '../../memtable/int-list.ts'
 import { copyRuns, joinRuns } from '../../memtable/runs.ts'
 import { areSettled, isComputed, isWhole } from './computed-fields.ts'
+import { areExact, boundsOf } from './exact-integers.ts'
 import { refine, settled } from './filter.ts'
 import type { LaneBlock, LaneValues } from './host.ts'
-import { areExact, boundsOf } from './integers.ts'
 import type { Conditions, FilterPlan, ScanPlan } from './plan.ts'
 
 interface Filtered {
