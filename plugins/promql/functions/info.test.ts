@@ -124,7 +124,7 @@ t.test('what is below info() within info() is looked at once, however many there
   let expr = plus(counted(plus(number, number)), counted(selector([], { offset: 500, at: 'end' })))
   for (let i = 0; i < levels; i++) expr = plus(number, expr)
   for (let i = 0; i < levels; i++) {
-    expr = { kind: 'call', name: 'info', args: [expr], type: 'vector', pos, namePos: pos }
+    expr = { kind: 'call', name: 'info', args: [expr], type: 'vector', pos }
     t.same(infoReference(expr, query), { offset: 500, at: 9000 })
   }
   t.ok(looks > 0 && looks <= 20, `${looks} times`)
