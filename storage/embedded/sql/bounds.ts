@@ -44,6 +44,10 @@ const AGGREGATES = words(`
   variance
 `)
 
+/** Of these as many values as the argument behind all others says, and room for so many for each group. */
+const EXTREMES = words('arg_max arg_max_null arg_min arg_min_null argmax argmin max max_by min min_by')
+const MAX_EXTREMES = 100n
+
 const WINDOWS = words(`
   cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank rank_dense row_number
 `)
@@ -187,7 +191,7 @@ class Bounds {
     const name = foldName(String(node.function_name))
     const children = (node.children ?? []) as Node[]
     if (name === LATEST_TIME) return true
-    if (AGGREGATES.has(name)) return node.order_bys?.orders === undefined
+    if (AGGREGATES.has(name)) return node.order_bys?.orders === undefined && isFewExtremes(name, children)
     if (CONCATENATIONS.has(name)) return (this.concatenations += children.length - 1) <= MAX_CONCATENATIONS && this.text()
     if (PATTERNS.has(name)) return isPlainPattern(constantText(children[1]))
     if (SEARCHES.has(name)) return isShort(constantText(children[1]))
@@ -224,7 +228,13 @@ function isShort(pattern: string | undefined): pattern is string {
 function isBoundedWindow(node: Node): boolean {
   const name = foldName(String(node.function_name))
   if (node.distinct === true || node.arg_orders !== undefined || node.exclude_clause !== undefined) return false
-  return WINDOWS.has(name) || AGGREGATES.has(name)
+  return WINDOWS.has(name) || (AGGREGATES.has(name) && isFewExtremes(name, (node.children ?? []) as Node[]))
+}
+
+function isFewExtremes(name: string, children: readonly Node[]): boolean {
+  if (!EXTREMES.has(name) || children.length <= (name === 'max' || name === 'min' ? 1 : 2)) return true
+  const values = constantInteger(children.at(-1))
+  return values !== undefined && values <= MAX_EXTREMES
 }
 
 /** Rows of two tables meet only where columns of theirs are equal. */
