@@ -183,7 +183,7 @@ export const configSchema = Type.Object({
     minimum: 100,
     maximum: 1_000_000,
     description:
-      'Parts of an SQL statement (expressions, tables, queries), its common table expressions and the aliases of its columns written out wherever they are used, and what CASE compares for each WHEN; a GROUP BY has a quarter as many keys at most',
+      'Parts of an SQL statement (expressions, tables, queries), its common table expressions and the aliases of its columns written out wherever they are used, what CASE compares for each WHEN, and a window for each OVER; keys of all its grouping sets are 25 times as many at most, and a GROUP BY has a quarter as many keys at most',
   }),
   sample_cache_size: Type.Integer({
     default: USUAL.sample_cache_size,

@@ -33,6 +33,9 @@ t.test('statements of dashboards are bounded by the rows they read', async (t) =
     'WITH a AS (SELECT hostname, sum(usage_user) / nullif(sum(procs), 0) AS u, coalesce(max(usage_idle), 0) AS i FROM cpu GROUP BY 1) SELECT hostname, CASE WHEN u > i THEN u ELSE i END AS w, nullif(u, 0) * 100 AS p FROM a WHERE u > 3',
     `SELECT ${Array.from({ length: 20 }, (_, i) => `strftime(_time + INTERVAL ${i} HOUR, '%Y-%m-%d %H:%M')`).join(', ')} FROM cpu`,
     `SELECT ${Array.from({ length: 20 }, (_, i) => `avg(usage_user) OVER (ORDER BY _time ROWS ${i} PRECEDING)`).join(', ')} FROM cpu`,
+    `SELECT position('a' IN hostname), strpos(hostname, '${'a'.repeat(256)}'), instr(hostname, 'b') FROM cpu WHERE contains(hostname, 'c') AND hostname LIKE '%${'a'.repeat(254)}%'`,
+    'SELECT max(usage_user, 100), arg_min(hostname, usage_user, 3) FROM cpu',
+    `SELECT ${Array.from({ length: 4 }, () => 'TRY(CAST(hostname AS INTEGER))').join(', ')} FROM cpu`,
     `SELECT * FROM cpu WHERE hostname IN (${Array.from({ length: 1000 }, (_, i) => `'h${i}'`).join(', ')})`,
   ])
     t.equal(await bounded(query), true, query)
@@ -79,6 +82,23 @@ t.test('what has no bound but itself is not', async (t) => {
     `SELECT ${Array.from({ length: 5 }, (_, i) => `upper(hostname), max(hostname) OVER (ORDER BY _time ROWS ${i} PRECEDING)`).join(', ')} FROM cpu`,
     `SELECT ${Array.from({ length: 9 }, () => `strftime(_time, '${'%c'.repeat(100)}')`).join(', ')} FROM cpu`,
     "SELECT * FROM cpu WHERE hostname LIKE '%a_a_a%'",
+    // Of a long text in a long text each place is compared, up to the last letter.
+    'SELECT strpos(hostname, region) FROM cpu',
+    'SELECT instr(hostname, region) FROM cpu',
+    'SELECT position(region IN hostname) FROM cpu',
+    `SELECT instr(hostname, '${'a'.repeat(257)}') FROM cpu`,
+    `SELECT * FROM cpu WHERE contains(hostname, '${'a'.repeat(257)}')`,
+    `SELECT * FROM cpu WHERE hostname LIKE '%${'a'.repeat(256)}%'`,
+    `SELECT * FROM cpu WHERE hostname ILIKE '%${'a'.repeat(256)}%'`,
+    // Each doubles what is computed of those within it.
+    `SELECT ${'TRY(CAST(coalesce(CAST('.repeat(5)}hostname${" AS VARCHAR), 'a') AS INTEGER))".repeat(5)} FROM cpu`,
+    `SELECT TRY(CAST(hostname AS INTEGER)) AS a0, ${Array.from({ length: 4 }, (_, i) => `TRY(CAST(coalesce(CAST(a${i} AS VARCHAR), 'a') AS INTEGER)) AS a${i + 1}`).join(', ')} FROM cpu`,
+    // Room for so many values for each group.
+    'SELECT hostname, max(usage_user, 101) FROM cpu GROUP BY hostname',
+    'SELECT hostname, arg_min(usage_user, procs, 999999) FROM cpu GROUP BY hostname',
+    'SELECT min(usage_user, 999999) OVER (PARTITION BY hostname) FROM cpu',
+    // Makes a list of each text.
+    "SELECT split_part(hostname, '', 1) FROM cpu",
     'SELECT * FROM cpu WHERE hostname LIKE region',
     'SELECT regexp_matches(hostname, region) FROM cpu',
     'SELECT running(usage_user) OVER (ORDER BY _time) FROM cpu',

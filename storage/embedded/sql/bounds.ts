@@ -21,17 +21,17 @@ const SCALARS = words(`
   current_localtime current_localtimestamp date_add date_bin date_diff date_part date_sub date_trunc datediff datepart datesub datetrunc day dayname
   dayofmonth dayofweek dayofyear days_in_month decade degrees divide ends_with epoch epoch_ms epoch_ns epoch_us era even exp floor get_current_time
   get_current_timestamp greatest hash histogram_avg histogram_count histogram_fraction histogram_quantile histogram_stddev histogram_stdvar
-  histogram_sum hour instr isfinite isinf isnan isodow isoyear julian last_day least len length ln log log10 log2 make_date make_time make_timestamp
+  histogram_sum hour isfinite isinf isnan isodow isoyear julian last_day least len length ln log log10 log2 make_date make_time make_timestamp
   make_timestamp_ms make_timestamp_ns make_timestamptz microsecond millennium millisecond minute mod month monthname multiply nanosecond now nullif
-  octet_length ord pi position pow power prefix quarter radians random round round_even roundbankers second sign signbit sin sinh sqrt starts_with
-  strlen strpos subtract suffix tan tanh time_bucket timezone timezone_hour timezone_minute to_days to_hours to_microseconds to_milliseconds
+  octet_length ord pi pow power prefix quarter radians random round round_even roundbankers second sign signbit sin sinh sqrt starts_with
+  strlen subtract suffix tan tanh time_bucket timezone timezone_hour timezone_minute to_days to_hours to_microseconds to_milliseconds
   to_minutes to_months to_quarters to_seconds to_timestamp to_weeks to_years today transaction_timestamp trunc typeof unicode week weekday weekofyear
   xor year yearweek
 `)
 
 /** Those that make a text, no longer than their longest argument. */
 const TEXTS = words(`
-  lcase left lower ltrim right rtrim split_part substr substring trim ucase upper
+  lcase left lower ltrim right rtrim substr substring trim ucase upper
 `)
 
 const OPERATORS = words('% & * ** + - / // << >> ^ ^@ | ~ && @')
@@ -43,6 +43,10 @@ const AGGREGATES = words(`
   regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy sem skewness stddev stddev_pop stddev_samp sum sum_no_overflow sumkahan var_pop var_samp
   variance
 `)
+
+/** Of these as many values as the argument behind all others says, and room for so many for each group. */
+const EXTREMES = words('arg_max arg_max_null arg_min arg_min_null argmax argmin max max_by min min_by')
+const MAX_EXTREMES = 100n
 
 const WINDOWS = words(`
   cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank rank_dense row_number
@@ -64,6 +68,8 @@ const OPERATOR_TYPES = words(
 )
 /** With a constant pattern; the costs of others are not linear, or a pattern is compiled for each row. */
 const PATTERNS = words('~~ !~~ ~~* !~~* contains')
+/** With a constant text to look for: DuckDB compares it at each place where it may begin. */
+const SEARCHES = words('instr position strpos')
 const REGEXES = words('~ regexp_matches regexp_full_match regexp_extract')
 const EXTRACTION = 'regexp_extract'
 const FORMATS = words('strftime strptime try_strptime')
@@ -94,6 +100,8 @@ const MAX_CONCATENATIONS = 4
 const MAX_NESTED_DIVISIONS = 3
 /** Nodes as often as one may be written out; the binder and the optimizer take up to 20 us for one that is. */
 const MAX_WRITTEN = 100_000
+/** What fails within each is computed again for each row, with those within it. */
+const MAX_TRIES = 4
 const MAX_CONSTANT_LENGTH = 16_384
 const MAX_PATTERN_LENGTH = 256
 /** Of all regular expressions; a class of letters takes 3 ms to compile, without a look at interruptions. */
@@ -118,6 +126,7 @@ class Bounds {
   private equalities = 0
   private stars = 0
   private aliased = 0
+  private tries = 0
 
   allows(part: unknown, divisions: number, depth: number): boolean {
     if (typeof part !== 'object' || part === null) return true
@@ -160,7 +169,7 @@ class Bounds {
       case 'CAST':
         return CASTS.has(String(node.cast_type?.id))
       case 'OPERATOR':
-        return OPERATOR_TYPES.has(node.type)
+        return OPERATOR_TYPES.has(node.type) && (node.type !== 'OPERATOR_TRY' || ++this.tries <= MAX_TRIES)
       case 'SUBQUERY':
         return ++this.subqueries <= MAX_SUBQUERIES
       case 'STAR':
@@ -182,9 +191,10 @@ class Bounds {
     const name = foldName(String(node.function_name))
     const children = (node.children ?? []) as Node[]
     if (name === LATEST_TIME) return true
-    if (AGGREGATES.has(name)) return node.order_bys?.orders === undefined
+    if (AGGREGATES.has(name)) return node.order_bys?.orders === undefined && isFewExtremes(name, children)
     if (CONCATENATIONS.has(name)) return (this.concatenations += children.length - 1) <= MAX_CONCATENATIONS && this.text()
     if (PATTERNS.has(name)) return isPlainPattern(constantText(children[1]))
+    if (SEARCHES.has(name)) return isShort(constantText(children[1]))
     if (REGEXES.has(name)) return this.regex(constantText(children[1])) && (name !== EXTRACTION || this.text())
     if (FORMATS.has(name)) return this.format(children)
     if (TEXTS.has(name)) return this.text()
@@ -196,7 +206,7 @@ class Bounds {
   }
 
   private regex(pattern: string | undefined): boolean {
-    return pattern !== undefined && pattern.length <= MAX_PATTERN_LENGTH && (this.regexes += pattern.length) <= MAX_REGEXES_LENGTH
+    return isShort(pattern) && (this.regexes += pattern.length) <= MAX_REGEXES_LENGTH
   }
 
   private format(children: readonly Node[]): boolean {
@@ -207,14 +217,24 @@ class Bounds {
 
 /** Without `_`, which makes DuckDB try every way to match, and without escapes. */
 function isPlainPattern(pattern: string | undefined): boolean {
-  return pattern !== undefined && !/[_\\]/.test(pattern)
+  return isShort(pattern) && !/[_\\]/.test(pattern)
+}
+
+function isShort(pattern: string | undefined): pattern is string {
+  return pattern !== undefined && pattern.length <= MAX_PATTERN_LENGTH
 }
 
 /** The whole partition, or rows around each one; not what needs a sorted copy for each row. */
 function isBoundedWindow(node: Node): boolean {
   const name = foldName(String(node.function_name))
   if (node.distinct === true || node.arg_orders !== undefined || node.exclude_clause !== undefined) return false
-  return WINDOWS.has(name) || AGGREGATES.has(name)
+  return WINDOWS.has(name) || (AGGREGATES.has(name) && isFewExtremes(name, (node.children ?? []) as Node[]))
+}
+
+function isFewExtremes(name: string, children: readonly Node[]): boolean {
+  if (!EXTREMES.has(name) || children.length <= (name === 'max' || name === 'min' ? 1 : 2)) return true
+  const values = constantInteger(children.at(-1))
+  return values !== undefined && values <= MAX_EXTREMES
 }
 
 /** Rows of two tables meet only where columns of theirs are equal. */

@@ -3,7 +3,7 @@ import { DuckDBInstance } from '@duckdb/node-api'
 import t from 'tap'
 import { Random } from '../../conformance/random.ts'
 import { literal } from './ast.ts'
-import { lexable, repeatsMore } from './lexable.ts'
+import { lexable } from './lexable.ts'
 
 const SEED = Number(process.env.SVC_SEED ?? 11)
 const TEXTS = 1200
@@ -64,78 +64,4 @@ t.test('what is quoted stays as it is', (t) => {
   t.throws(() => lexable(`SELECT ${'+-'.repeat(5)}1`), /there is no operator "\+-\+-\+-\+-\.\.\."; write blanks between operators/)
   t.equal(lexable(`SELECT ${'+-'.repeat(4)}1`), `SELECT ${'+-'.repeat(4)}1`)
   t.end()
-})
-
-/** The words that DuckDB has beyond those of the text, about: constants and names of the tree. */
-async function repeatedIn(text: string): Promise<number> {
-  const leaves = (await treeOf(text)).match(/"class":"(?:CONSTANT|COLUMN_REF|PARAMETER)"/g)?.length ?? 0
-  return leaves - (text.match(/\b(?:v|w|\d+)\b/g)?.length ?? 0)
-}
-
-t.test('what CASE compares is repeated for each WHEN', async (t) => {
-  const nested = (levels: number, arms: number, within = 'v'): string => {
-    return `SELECT ${'CASE '.repeat(levels)}${within}${` ${Array.from({ length: arms }, (_, i) => `WHEN ${i} THEN ${i}`).join(' ')} ELSE 0 END`.repeat(levels)}`
-  }
-  for (const [levels, arms] of [
-    [1, 1],
-    [1, 40],
-    [3, 3],
-    [6, 2],
-  ]) {
-    const repeated = await repeatedIn(nested(levels, arms))
-    t.notOk(repeatsMore(nested(levels, arms), 6 * repeated + 1), `${levels} levels of ${arms}`)
-    if (repeated > 0) t.ok(repeatsMore(nested(levels, arms), repeated - 1), `${levels} levels of ${arms}: ${repeated}`)
-  }
-  t.ok(repeatsMore(nested(40, 2), 1e9))
-  t.ok(repeatsMore(nested(9, 12), 1e9))
-  t.notOk(repeatsMore(`SELECT ${'CASE WHEN v > 1 THEN '.repeat(200)}1${' WHEN v > 2 THEN 2 END'.repeat(200)}`, 0), 'conditions are not')
-  t.notOk(repeatsMore(`SELECT ${'CASE v WHEN 1 THEN 2 ELSE '.repeat(200)}1${' END'.repeat(200)}`, 0), 'nor what stands behind ELSE')
-})
-
-t.test('keywords of CASE are found wherever DuckDB finds them', async (t) => {
-  for (const operand of [
-    ...[
-      'v.end',
-      'v. end',
-      'v./* a */end',
-      'v.-- a\n end',
-      '(SELECT 1 AS end)',
-      '(SELECT 1 AS/**/when)',
-      'v.as',
-      'v.case',
-      '$end',
-      '$ end',
-      '$as',
-      '$1',
-      '"end"',
-      'v."end"',
-      "'end'",
-    ],
-    ...[
-      '1',
-      '1.',
-      '.5',
-      '1.5e1',
-      '1_0',
-      "e'\\' end'",
-      "x'41'",
-      '[1][1:]',
-      'END.end',
-      '#1',
-      '$$ end $$',
-      '\u00a0v\u00a0',
-      '\u3000v\u200b',
-      '\u00e9end',
-      'v$end',
-      'list_transform([1], x -> x)',
-    ],
-  ]) {
-    for (const blank of ['', ' ', '\u00a0', '/**/']) {
-      const of = operand === 'END.end' ? 'CASE 1 WHEN 1 THEN 2END.end' : operand
-      let text = `SELECT CASE ${of}${blank}WHEN 1THEN 2${blank}WHEN 3THEN 4END`
-      if ((await treeOf(text)) === 'refused') continue
-      text = `SELECT ${'CASE '.repeat(24)}${of}${`${blank}WHEN 1THEN 2${blank}WHEN 3THEN 4END `.repeat(24)}`
-      t.ok(repeatsMore(text, 1e6), JSON.stringify(`${of}${blank}`))
-    }
-  }
 })

@@ -35,22 +35,6 @@ export function lexable(text: string): string {
   return out + text.slice(copied)
 }
 
-const LIST_ENDS = new Set('having order limit offset qualify window union intersect except using'.split(' '))
-
-/** Whether some list of keys behind GROUP BY has more than `most`: DuckDB's parser compares them with one another. */
-export function hasMoreKeys(text: string, most: number): boolean {
-  if (text.length < 2 * most || !/\bgroup\b/i.test(text)) return false
-  let [depth, commas, counts, found] = [0, 0, false, false]
-  scan(text, (token) => {
-    if (token === '(') depth++
-    else if (token === ')') counts = counts && --depth >= 0
-    else if (token === ',') found ||= counts && depth === 0 && ++commas >= most
-    else if (token.length === 5 && token.toLowerCase() === 'group') [depth, commas, counts] = [0, 0, true]
-    else if (counts && depth === 0 && LIST_ENDS.has(token.toLowerCase())) counts = false
-  })
-  return found
-}
-
 /** Words and dots, between what DuckDB's parser takes for blanks beyond ASCII. */
 const WORDS = /\.|[^.\u00a0\u2000-\u200b\u202f\u205f\u2060\u3000\ufeff]+/g
 /** A word may follow without a blank. */
@@ -58,55 +42,31 @@ const NUMBER = /^\d[\d_]*(?:\.[\d_]*)?(?:e\d[\d_]*)?/i
 const DOT = /\.\s*$/
 
 /**
- * Whether DuckDB's parser would write more than so many words again for `CASE x WHEN a THEN ... WHEN b THEN ...`: it has `x` once for each WHEN, with all that is repeated within it,
- * and looks at no limit meanwhile.
+ * Calls `visit` with the words of each token in lower case, without those that can only be names, and with signs of their own: brackets and commas. `length` is that of the token;
+ * comments are none.
  */
-export function repeatsMore(text: string, most: number): boolean {
-  if (!/case/i.test(text)) return false
-  const cases = new OpenCases()
+export function readWords(text: string, visit: (words: readonly string[], length: number) => void): void {
   let [before, end] = ['', 0]
   scan(text, (token, at, behind = text.length) => {
-    if (cases.repeated > most) return
     if (DOT.test(text.slice(end, at))) before = '.'
     end = behind
     if (token === '--' || token === '/*') return
     const [number = ''] = NUMBER.exec(token) ?? []
     if (number !== '') before = ''
+    const words: string[] = []
     for (const [word] of token.slice(number.length).toLowerCase().matchAll(WORDS)) {
       // Behind these even a keyword is a name.
       const isName = before === '.' || before === 'as' || before === '$'
-      if (!isName) cases.keyword(word)
+      if (!isName || SIGNS.has(word)) words.push(word)
       before = isName ? '' : word
     }
-    cases.written++
+    visit(words, behind - at)
     // A text in dollars.
     if (token === '$' && behind > at + 1) before = ''
   })
-  return cases.repeated > most
 }
 
-class OpenCases {
-  written = 0
-  repeated = 0
-  private readonly open: { from: number; operand: number; whens: number }[] = []
-
-  keyword(word: string): void {
-    if (word === 'case') this.open.push({ from: this.written, operand: 0, whens: 0 })
-    else if (word === 'end') this.open.pop()
-    else if (word === 'when') this.when()
-  }
-
-  private when(): void {
-    const last = this.open.at(-1)
-    if (last === undefined) return
-    // The keyword itself is counted behind it.
-    if (last.whens++ === 0) last.operand = this.written - last.from - 1
-    else {
-      this.written += last.operand
-      this.repeated += last.operand
-    }
-  }
-}
+const SIGNS = new Set(['(', ')', ','])
 
 /**
  * Calls `visit` with each token: of a comment `/*` or `--`, of a quote its begin, else the whole. `end` is where it ends, undefined for a comment that is

@@ -9,6 +9,7 @@ import { type EarlyGroups, planEarlyGroups } from './early-groups.ts'
 import { orderText, printExpr, printNoted } from './expr.ts'
 import { TABLE_FUNCTIONS } from './functions.ts'
 import { MAX_TIME, MIN_TIME, type SqlMeasurement } from './host.ts'
+import { noPivot } from './limits.ts'
 import { columnMentions } from './mentions.ts'
 import { foldName } from './names.ts'
 import { beginAtNewest } from './newest-from.ts'
@@ -316,7 +317,7 @@ function planFrom(p: Printer, node: Node, scope: Scope): From {
       return fixedFrom(`(VALUES ${rows.join(', ')})${named(p, alias, columns)}`)
     }
     case 'PIVOT':
-      throw refuse('cannot run this query: PIVOT and UNPIVOT are not supported; use FILTER clauses or UNION ALL')
+      throw noPivot()
     case 'SHOW_REF':
       throw refuse(
         'cannot run this statement: only SHOW TABLES, SHOW COLUMNS FROM <measurement>, DESCRIBE <measurement> and DESCRIBE <query> are supported, as statements of their own',
