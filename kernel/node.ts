@@ -153,11 +153,14 @@ export class SvcNode {
     else if (this.config.tls === undefined) log.warn('credentials travel in plain text: add a [tls] section, or let only a proxy with TLS reach the server')
     const ends = this.http?.term?.news(this.clock.now())
     if (ends !== undefined) log.warn(ends)
+    for (const problem of this.http?.authorities?.news(this.clock.now()) ?? []) log.warn(problem)
   }
 
-  /** What clients will hold against the certificate of [tls]; undefined = nothing. */
-  get certificateProblem(): string | undefined {
-    return this.http?.term?.problem(this.clock.now())
+  /** What clients will hold against the certificate of [tls], and why its authorities let none of theirs in. */
+  get certificateProblems(): string[] {
+    const now = this.clock.now()
+    const own = this.http?.term?.problem(now)
+    return [...(own === undefined ? [] : [own]), ...(this.http?.authorities?.problems(now) ?? [])]
   }
 
   /** What a stop waits for now, such as `drain of plugin "sql"`. */

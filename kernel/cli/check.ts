@@ -15,7 +15,7 @@ export async function check(config: NodeConfig, io: Io): Promise<number> {
     io.out(describe(config))
     for (const note of [...notes(config), ...idle(config)]) io.out(`note: ${note}\n`)
     for (const warning of warnings(config, node.auth.open)) io.out(`warning: ${warning}\n`)
-    if (node.certificateProblem !== undefined) io.out(`warning: ${node.certificateProblem}\n`)
+    for (const problem of node.certificateProblems) io.out(`warning: ${problem}\n`)
   } finally {
     await node.stop()
   }

@@ -12,6 +12,7 @@ import { checkJsonBounds, jsonProblem } from '../lib/json/index.ts'
 import {
   boundConnections,
   CertificateTerm,
+  ClientAuthorities,
   cannotListen,
   HostGuard,
   IdleConnections,
@@ -89,6 +90,7 @@ export class HttpServer {
   readonly reloadTls: (() => Promise<void>) | undefined
   /** Of the certificate of all listeners; undefined without TLS. */
   readonly term: CertificateTerm | undefined
+  readonly authorities: ClientAuthorities | undefined
   private readonly paths: KnownPaths
   private readonly poolTimer: NodeJS.Timeout
   private draining = false
@@ -96,12 +98,13 @@ export class HttpServer {
   private readonly bound: (listener: SocketServer) => void
   private further: readonly SocketServer[] = []
 
-  private constructor(dependencies: HttpDependencies, app: FastifyInstance, secure: Pick<HttpServer, 'reloadTls' | 'term'>, paths: KnownPaths) {
+  private constructor(dependencies: HttpDependencies, app: FastifyInstance, secure: Pick<HttpServer, 'reloadTls' | 'term' | 'authorities'>, paths: KnownPaths) {
     this.dependencies = dependencies
     this.paths = paths
     this.app = app
     this.reloadTls = secure.reloadTls
     this.term = secure.term
+    this.authorities = secure.authorities
     this.idle = new IdleConnections(app.server as Server)
     const { server, metrics, log } = dependencies
     this.bodies = new BodyMemory(Math.max(server.max_body_memory, server.max_body_size))
@@ -184,18 +187,25 @@ export class HttpServer {
       continueWhenRead(request, response)
       app.server.emit('request', request, response)
     })
-    if (tls === undefined || secure === undefined) return new HttpServer(dependencies, app, { reloadTls: undefined, term: undefined }, paths)
+    if (tls === undefined || secure === undefined)
+      return new HttpServer(dependencies, app, { reloadTls: undefined, term: undefined, authorities: undefined }, paths)
     const term = new CertificateTerm(tls.cert, secure.cert as Buffer)
-    const reload = tlsReload(app.server as unknown as TlsServer, tls, secure, log, (next) => term.renewed(next.cert as Buffer))
+    const authorities = tls.client_ca === undefined ? undefined : new ClientAuthorities(tls.client_ca, secure.ca as Buffer)
+    const reload = tlsReload(app.server as unknown as TlsServer, tls, secure, log, (next) => {
+      term.renewed(next.cert as Buffer)
+      authorities?.renewed(next.ca as Buffer)
+    })
     const reloadTls = async (): Promise<void> => {
       try {
         await reload()
       } finally {
-        const news = term.news(dependencies.clock.now())
+        const now = dependencies.clock.now()
+        const news = term.news(now)
         if (news !== undefined) log.warn(news)
+        for (const problem of authorities?.news(now) ?? []) log.warn(problem)
       }
     }
-    return new HttpServer(dependencies, app, { reloadTls, term }, paths)
+    return new HttpServer(dependencies, app, { reloadTls, term, authorities }, paths)
   }
 
   private install(paths: KnownPaths): void {

@@ -11,6 +11,8 @@ import { asciiText, DECIMAL, storeDecimal } from 'svcdb/lib/numbers'
 import { type ProtobufReader, textOf } from 'svcdb/lib/protobuf'
 
 const SHOWN = 64
+/** Of a field, and of its value: one or two, and what later versions add. */
+const MAX_MEMBERS = 64
 /** First bytes of a point's `fields`, of their `key` and `value`, and of what is in those. */
 const FIELD = 0x1a
 const NAME = 0x0a
@@ -113,7 +115,8 @@ export class FieldReader {
     let nameEnd = 0
     let valueStart = 0
     let valueEnd = 0
-    while (reader.next()) {
+    for (let members = 1; reader.next(); members++) {
+      if (members > MAX_MEMBERS) throw refused(`a field has more than ${MAX_MEMBERS} members`)
       if (reader.field === 1) {
         nameStart = reader.span()
         nameEnd = reader.at
@@ -154,7 +157,8 @@ export class FieldReader {
     let low = 0
     let high = 0
     // Of a oneof the last member counts.
-    while (reader.next()) {
+    for (let members = 1; reader.next(); members++) {
+      if (members > MAX_MEMBERS) throw refused(`field "${name.slice(0, SHOWN)}": its value has more than ${MAX_MEMBERS} members`)
       const { field } = reader
       if (field > HISTOGRAM) {
         reader.skip()

@@ -31,12 +31,15 @@ export interface PointsOutcome {
 }
 
 const SHOWN = 64
-/** Between two places where the work can be interrupted. */
+/** Between two places where the work can be interrupted: whichever comes first. */
 const SLICE_POINTS = 64
+const SLICE_BYTES = 524_288
 /** Of measurement and tags as they are sent: hashed and taken apart in one go. */
 const MAX_KEY_BYTES = 1_048_576
 /** What an engine can be set to take at most (`database.max_tags_per_series`). */
 const MAX_TAGS = 1024
+/** Of a point beside tags and fields: there are two, and what later versions add. */
+const MAX_OTHERS = 1024
 /** First bytes of a point's `measurement` and `tags`. */
 const MEASUREMENT = 0x0a
 const TAG = 0x12
@@ -59,6 +62,8 @@ export class PointsDecoder {
   /** Of the point at hand: its measurement's place in `measurements`, and its series. */
   private group = 0
   private series = 0
+  /** Members that a point may have beside its tags. */
+  private most = 0
 
   /** @param maxInternedBytes bytes of keys kept; @param seed any number, best a random one */
   constructor(resolver: SeriesResolver, namespace: string, maxInternedBytes: number, seed: number) {
@@ -80,6 +85,8 @@ export class PointsDecoder {
     const outcome: PointsOutcome = { rows: 0, rejected: 0, rejections: [] }
     const { reader } = this
     let index = firstPosition
+    let sliceEnd = SLICE_BYTES
+    this.most = options.maxFields + MAX_OTHERS
     try {
       reader.begin(message)
       while (reader.next()) {
@@ -90,8 +97,9 @@ export class PointsDecoder {
         const outer = reader.enter()
         this.point(batch, index++, options, outcome)
         reader.leave(outer)
-        if (index % SLICE_POINTS !== 0) continue
+        if (index % SLICE_POINTS !== 0 && reader.at < sliceEnd) continue
         yield
+        sliceEnd = reader.at + SLICE_BYTES
         if (this.epoch !== this.resolver.epoch) this.forget()
       }
       return outcome
@@ -171,7 +179,7 @@ export class PointsDecoder {
         return true
       }
     }
-    while (reader.at < end && (bytes[reader.at] === MEASUREMENT || bytes[reader.at] === TAG)) {
+    while (reader.at < end && reader.at - start <= MAX_KEY_BYTES && (bytes[reader.at] === MEASUREMENT || bytes[reader.at] === TAG)) {
       reader.next()
       reader.skip()
     }
@@ -195,11 +203,16 @@ export class PointsDecoder {
   private scattered(start: number, end: number): boolean {
     const { reader } = this
     this.from(start, end)
-    while (reader.next()) {
+    for (let members = 1; reader.next(); members++) {
       if (reader.field <= 2) return true
+      this.bound(members)
       reader.skip()
     }
     return false
+  }
+
+  private bound(others: number): void {
+    if (others > this.most) throw refused(`it has more than ${this.most} members beside its tags`)
   }
 
   private from(at: number, end: number): void {
@@ -225,7 +238,9 @@ export class PointsDecoder {
     let measurement = ''
     const tags: string[] = []
     const seen = new Set<string>()
+    let others = 0
     while (reader.next()) {
+      if (reader.field !== 2) this.bound(++others)
       if (reader.field === 1) measurement = readText(reader, 'measurement')
       else if (reader.field === 2) {
         if (seen.size === MAX_TAGS) throw refused(`it has more than ${MAX_TAGS} tags`)
@@ -253,6 +268,7 @@ export class PointsDecoder {
   private values(batch: WriteBatch, table: TableBatch, row: number, maxFields: number, ordered: boolean): boolean {
     const { reader, fields } = this
     let count = 0
+    let others = 0
     fields.begin()
     for (;;) {
       const known = fields.expected(batch, table, row)
@@ -263,7 +279,10 @@ export class PointsDecoder {
         const outer = reader.enter()
         fields.field(batch, table, row)
         reader.leave(outer)
-      } else if (reader.field === 4) {
+        continue
+      }
+      if (reader.field > 2 && ++others > MAX_OTHERS) throw refused(`it has more than ${MAX_OTHERS} members beside its tags and fields`)
+      if (reader.field === 4) {
         reader.int64()
         if (reader.low !== 0 || reader.high !== 0) {
           table.time[row * 2] = reader.low

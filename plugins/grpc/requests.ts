@@ -5,6 +5,8 @@ import { tooManyMembers } from 'svcdb/lib/json'
 import { BYTES, ProtobufReader, readText } from 'svcdb/lib/protobuf'
 import { readTag } from './tag.ts'
 
+/** Of a write beside its points: there are four, and what later versions add. */
+const MAX_BESIDE_POINTS = 1024
 /** Different values of one repeated enum. */
 const MAX_ENUMS = 16
 
@@ -47,8 +49,7 @@ function each(message: Uint8Array, field: (number: number) => boolean | undefine
 /** @throws BAD_REQUEST for more than `most` points. */
 export function writeEnvelope(message: Uint8Array, most = Number.POSITIVE_INFINITY): WriteEnvelope {
   const envelope: WriteEnvelope = { points: 0, backfill: false, forwarded: false, dedupKey: '' }
-  each(message, (number) => {
-    if (number === 1 && ++envelope.points > most) throw tooManyPoints(most)
+  besidePoints(message, envelope, most, (number) => {
     if (number === 4) {
       envelope.dedupKey = readText(reader, 'dedup_key')
       return true
@@ -64,13 +65,26 @@ export function writeEnvelope(message: Uint8Array, most = Number.POSITIVE_INFINI
 /** @throws BAD_REQUEST for more than `most` points. */
 export function streamEnvelope(message: Uint8Array, most = Number.POSITIVE_INFINITY): StreamEnvelope {
   const envelope: StreamEnvelope = { points: 0, dedupKey: '' }
-  each(message, (number) => {
-    if (number === 1 && ++envelope.points > most) throw tooManyPoints(most)
+  besidePoints(message, envelope, most, (number) => {
     if (number !== 2) return
     envelope.dedupKey = readText(reader, 'dedup_key')
     return true
   })
   return envelope
+}
+
+/** As `each`: counts points, which are field 1, and hands on what else there is. All of it is read in one turn, so it is bounded. */
+function besidePoints(message: Uint8Array, envelope: { points: number }, most: number, field: (number: number) => boolean | undefined): void {
+  let others = 0
+  each(message, (number) => {
+    if (number === 1) {
+      if (++envelope.points > most) throw tooManyPoints(most)
+      return
+    }
+    if (++others > MAX_BESIDE_POINTS)
+      throw new SvcError('BAD_REQUEST', `cannot read request: it has more than ${MAX_BESIDE_POINTS} members beside its points; send what svc.proto has`)
+    return field(number)
+  })
 }
 
 function tooManyPoints(most: number): SvcError {

@@ -53,6 +53,8 @@ const NAMES = [
   'OTLP/JSON points',
   'grpc Write: new series',
   'grpc Write: tags',
+  'grpc Write: members of no meaning',
+  'grpc Write: members of no meaning in a point',
   'grpc Delete: empty parts',
   'Flight GetFlightInfo: a path of empty names',
   'GET /measurements: all of many',

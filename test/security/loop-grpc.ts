@@ -32,6 +32,14 @@ export function grpcCalls(frame: number, points: number, size: (most: number) =>
       ),
     'long tag': () => message((out) => point(out, 'g2', { h: text() })),
     'empty points': empty,
+    'members of no meaning': () => Buffer.alloc(size(60_000_000), Uint8Array.of(0x78, 0)),
+    'members of no meaning in a point': () =>
+      message((out) =>
+        nested(out, 1, () => {
+          out.string(1, 'g8')
+          out.append(Buffer.alloc(size(60_000_000), Uint8Array.of(0x78, 0)))
+        }),
+      ),
     'known series': () =>
       message((out) => {
         for (let i = 0; i < points; i++) point(out, 'g3', { h: 'a' })
@@ -67,7 +75,7 @@ export function grpcCalls(frame: number, points: number, size: (most: number) =>
     })
   return [
     ...Object.entries(writes).map(([name, bytes]) => grpc(name, 'Write', bytes)),
-    ...(['empty points', 'known series', 'new measurements'] as const).map((name) => grpc(name, 'StreamWrite', writes[name])),
+    ...(['empty points', 'members of no meaning', 'known series', 'new measurements'] as const).map((name) => grpc(name, 'StreamWrite', writes[name])),
     grpc('long statement', 'ExecuteSql', () => message((out) => out.string(1, text()))),
     grpc('long statement', 'Query', () => message((out) => out.string(1, text()))),
     grpc('empty parts', 'Delete', empty),

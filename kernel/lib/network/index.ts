@@ -3,6 +3,7 @@ export { cannotListen, isLoopback, isWildcard, LISTENS, parseAddress, plainAddre
 export { BoundedBytes } from './bounded-bytes.ts'
 export { CertificateTerm } from './certificate-term.ts'
 export { takeChunksInTurns } from './chunk-turns.ts'
+export { ClientAuthorities } from './client-authorities.ts'
 export { boundConnections, openFiles } from './connections.ts'
 export { type BodyLimit, type DecompressOptions, decompress, tooLarge } from './decompress.ts'
 export { drainMs, drainTime, type Stop } from './drain.ts'

@@ -3,6 +3,7 @@ import { constants, createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createSecureContext, type SecureContextOptions, type Server, type TLSSocket } from 'node:tls'
 import { SvcError } from '../errors/index.ts'
+import { authoritiesOf } from './client-authorities.ts'
 
 /** Files and rules of a secure listener, by the names of the [tls] section. */
 export interface TlsSettings {
@@ -51,7 +52,7 @@ export async function readTls(config: TlsSettings): Promise<SecureContextOptions
   checkCiphers(config)
   checkPair(config, cert, key)
   if (ca === undefined) return options
-  checkAuthorities(ca, config.client_ca as string)
+  authoritiesOf(ca, config.client_ca as string)
   return { ...options, ca }
 }
 
@@ -92,23 +93,6 @@ function checkCiphers({ ciphers, min_version }: TlsSettings): void {
   // Without a suite of TLS 1.3 in the list that version is not spoken.
   if (min_version === '1.3' && !ciphers.includes('TLS_'))
     throw refuse('it names no suite of TLS 1.3, which tls.min_version asks for; add TLS_AES_256_GCM_SHA384')
-}
-
-const BEGINNING = /(?=-----BEGIN [A-Z0-9 ]*CERTIFICATE-----)/
-
-/** OpenSSL takes the certificates up to the first that it cannot read, or none: a file that is being written would shut clients out. */
-function checkAuthorities(pem: Buffer, file: string): void {
-  const blocks = pem.toString('latin1').split(BEGINNING)
-  const certificates = blocks.filter((block) => BEGINNING.test(block))
-  const refuse = (why: string, cause?: unknown) => new SvcError('TLS_ERROR', `cannot use tls.client_ca "${file}": ${why}`, { cause })
-  if (certificates.length === 0) throw refuse('it has no certificate; it is to hold those of the authorities, PEM')
-  for (const [i, certificate] of certificates.entries()) {
-    try {
-      new X509Certificate(certificate)
-    } catch (error) {
-      throw refuse(`its certificate ${i + 1} of ${certificates.length} cannot be read: ${(error as Error).message}`, error)
-    }
-  }
 }
 
 /** Options for a listener: with client_ca clients must, or with client_auth "optional" may, show a certificate signed by it. */
