@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { Expr } from '../ast.ts'
 import { parse } from '../parser/parse.ts'
+import { Looks } from '../testing/counted.ts'
 import { stepReach } from './step-reach.ts'
 
 const LOOKBACK = 300_000
@@ -84,24 +85,17 @@ t.test('of some expressions steps are not told apart', async (t) => {
 
 t.test('each part of an expression is looked at a few times, however many an "or" is within', async (t) => {
   const levels = 64
-  let looks = 0
-  const counted = (expr: Expr): Expr =>
-    new Proxy(expr, {
-      get: (target, name) => {
-        if (name === 'kind') looks++
-        return Reflect.get(target, name)
-      },
-    })
+  const looks = new Looks()
   for (const [first, next] of [
     ['a', 'b'],
     ['-a', '-b'],
     ['vector(0)', 'b'],
     ['a', '-b'],
   ]) {
-    looks = 0
-    let chain: Expr = counted(parse(first))
+    looks.count = 0
+    let chain: Expr = looks.at(parse(first))
     for (let i = 0; i < levels; i++) chain = { ...parse(`(a) or (${next})`), lhs: chain } as Expr
     stepReach(chain, LOOKBACK)
-    t.ok(looks > 0 && looks <= 8, `${first} in ${levels} of "or ${next}": ${looks} times`)
+    t.ok(looks.count > 0 && looks.count <= 8, `${first} in ${levels} of "or ${next}": ${looks.count} times`)
   }
 })

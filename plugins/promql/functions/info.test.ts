@@ -3,6 +3,7 @@ import type { Expr, LabelMatcher, VectorSelector } from '../ast.ts'
 import type { VectorValue } from '../eval/value.ts'
 import { Labels } from '../labels.ts'
 import { apply, buckets, lines, vector } from '../testing/calls.ts'
+import { Looks } from '../testing/counted.ts'
 import { infoReference } from './info-reference.ts'
 import { identifyingMatchers } from './info-selection.ts'
 
@@ -110,22 +111,15 @@ t.test('info series are read at the time that all selectors agree on', async (t)
 
 t.test('what is below info() within info() is looked at once, however many there are', async (t) => {
   const levels = 64
-  let looks = 0
-  const counted = (expr: Expr): Expr =>
-    new Proxy(expr, {
-      get: (target, name) => {
-        if (name === 'kind') looks++
-        return Reflect.get(target, name)
-      },
-    })
+  const looks = new Looks()
   const query = { start: 1000, end: 9000, step: 1000 }
   const number: Expr = { kind: 'number', value: 1, pos }
   const plus = (lhs: Expr, rhs: Expr): Expr => ({ kind: 'binary', op: '+', lhs, rhs, returnBool: false, pos })
-  let expr = plus(counted(plus(number, number)), counted(selector([], { offset: 500, at: 'end' })))
+  let expr = plus(looks.at(plus(number, number)), looks.at(selector([], { offset: 500, at: 'end' })))
   for (let i = 0; i < levels; i++) expr = plus(number, expr)
   for (let i = 0; i < levels; i++) {
     expr = { kind: 'call', name: 'info', args: [expr], type: 'vector', pos }
     t.same(infoReference(expr, query), { offset: 500, at: 9000 })
   }
-  t.ok(looks > 0 && looks <= 20, `${looks} times`)
+  t.ok(looks.count > 0 && looks.count <= 20, `${looks.count} times`)
 })

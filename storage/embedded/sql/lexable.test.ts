@@ -1,27 +1,14 @@
 /** Texts on their way to DuckDB's lexer mean what they meant, whatever stands next to a comment. */
-import { DuckDBInstance } from '@duckdb/node-api'
 import t from 'tap'
 import { Random } from '../../conformance/random.ts'
-import { literal } from './ast.ts'
 import { lexable } from './lexable.ts'
+import { openParser } from './testing/parser.ts'
 
 const SEED = Number(process.env.SVC_SEED ?? 11)
 const TEXTS = 1200
 
-const instance = await DuckDBInstance.create(':memory:')
-const connection = await instance.connect()
-t.teardown(() => {
-  connection.closeSync()
-  instance.closeSync()
-})
-
-async function treeOf(text: string): Promise<string> {
-  const rows = await (await connection.run(`SELECT json_serialize_sql(${literal(text)})`)).getRows()
-  const tree = JSON.parse(String(rows[0][0]))
-  // What an error quotes of the text is the text's.
-  if (tree.error === true) return 'refused'
-  return JSON.stringify(tree, (key, value) => (key === 'query_location' ? undefined : value))
-}
+const { treeOf, close } = await openParser()
+t.teardown(close)
 
 /** Undefined where DuckDB's lexer could take another way than ours, or would take long. */
 function madeOf(text: string): string | undefined {

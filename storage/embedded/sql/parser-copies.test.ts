@@ -1,21 +1,10 @@
 /** What DuckDB's parser writes out, or compares, is counted in the text before the parser has it. */
-import { DuckDBInstance } from '@duckdb/node-api'
 import t from 'tap'
-import { literal } from './ast.ts'
 import { parserCopies } from './parser-copies.ts'
+import { openParser } from './testing/parser.ts'
 
-const instance = await DuckDBInstance.create(':memory:')
-const connection = await instance.connect()
-t.teardown(() => {
-  connection.closeSync()
-  instance.closeSync()
-})
-
-async function treeOf(text: string): Promise<string> {
-  const rows = await (await connection.run(`SELECT json_serialize_sql(${literal(text)})`)).getRows()
-  const tree = JSON.parse(String(rows[0][0]))
-  return tree.error === true ? 'refused' : JSON.stringify(tree)
-}
+const { treeOf, close } = await openParser()
+t.teardown(close)
 
 const MANY = 1e9
 const copies = (text: string) => parserCopies(text, 1, MANY)
