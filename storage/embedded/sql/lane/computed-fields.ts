@@ -17,6 +17,7 @@ const PREFIX = '\0'
 const WHOLE_PREFIX = '\0n'
 /** Of a statement: each has an array of the rows of a block. */
 const MAX_COMPUTED = 8
+/** Of all of them: each is a pass over the rows, and DuckDB does many in fewer. */
 const MAX_STEPS = 32
 /** Right operands within each other, which have an array each, too. */
 const MAX_NESTED = 4
@@ -33,6 +34,7 @@ const KINDS = { float64: 'double', int64: 'bigint', uint64: 'integer' } as const
 /** The computed fields that a statement names, each once. */
 export class ComputedFields {
   private readonly listed = new Numbered<RowExpression>()
+  private steps = 0
 
   get values(): readonly ComputedField[] {
     return this.listed.values.map((expression, number) => ({ name: nameOf(number, expression), expression }))
@@ -52,10 +54,12 @@ export class ComputedFields {
   }
 
   private named(expression: RowExpression): string | undefined {
-    if (stepsOf(expression) > MAX_STEPS || nestedIn(expression) > MAX_NESTED) return undefined
     const known = this.listed.find(expression)
-    if (known === undefined && this.listed.values.length === MAX_COMPUTED) return undefined
-    return nameOf(known ?? this.listed.add(expression), expression)
+    if (known !== undefined) return nameOf(known, expression)
+    const steps = this.steps + stepsOf(expression)
+    if (steps > MAX_STEPS || nestedIn(expression) > MAX_NESTED || this.listed.values.length === MAX_COMPUTED) return undefined
+    this.steps = steps
+    return nameOf(this.listed.add(expression), expression)
   }
 }
 
@@ -127,14 +131,13 @@ export class ComputingBlocks {
         const number = field - stored.length
         if (number < 0) return block.values(field)
         let values = made.get(number)
-        // A view of its own: what others know of an array they know of its values.
-        if (values === undefined) made.set(number, (values = { values: this.computed(number, block).subarray() }))
+        if (values === undefined) made.set(number, (values = this.computed(number, block)))
         return values
       },
     }
   }
 
-  private computed(number: number, block: LaneBlock): Float64Array {
+  private computed(number: number, block: LaneBlock): LaneValues {
     const expression = this.expressions[number]
     const out = this.compute(expression, block, number)
     let fields: Float64Array[] | undefined
@@ -145,7 +148,8 @@ export class ComputingBlocks {
         out[i] = fields.some((values) => values[i] - values[i] !== 0) ? Number.NaN : Number.POSITIVE_INFINITY
       }
     })
-    return out
+    // A view of its own: what others know of an array they know of its values.
+    return { values: out.subarray(), ...(fields === undefined && { areNumbers: true as const }) }
   }
 
   /** The values of its fields that may be null. */
@@ -174,7 +178,7 @@ export class ComputingBlocks {
         if (right === undefined) unary(name, out, runs)
         else if (right.kind === 'number') each(runs, (from, to) => WITH_NUMBER[name](out, right.value, from, to))
         else {
-          const values = this.compute(right, block, Math.max(room, this.expressions.length - 1) + 1)
+          const values = this.doublesOf(right, block) ?? this.compute(right, block, Math.max(room, this.expressions.length - 1) + 1)
           each(runs, (from, to) => BINARY[name](out, values, from, to))
         }
         // Also of a row that is null for another reason: out of range, DuckDB refuses it.
@@ -182,6 +186,14 @@ export class ComputingBlocks {
         return out
       }
     }
+  }
+
+  /** Of a field of doubles that are stored as such; what is not finite among them shows in the result. */
+  private doublesOf(expression: RowExpression, block: LaneBlock): Float64Array | undefined {
+    const field = expression.kind === 'field' ? this.stored.indexOf(expression.field) : -1
+    if (field < 0 || this.areIntegers[field]) return undefined
+    const { values, divisor } = block.values(field)
+    return isIntegers(values) || divisor !== undefined ? undefined : values
   }
 
   private load(name: string, block: LaneBlock, out: Float64Array): void {
@@ -213,7 +225,8 @@ export class ComputingBlocks {
 }
 
 /** Whether a computed field has a value or null at each of these rows, none that is DuckDB's. */
-export function areSettled({ values: runs, length }: Pick<IntList, 'values' | 'length'>, { values }: LaneValues): boolean {
+export function areSettled({ values: runs, length }: Pick<IntList, 'values' | 'length'>, { values, areNumbers }: LaneValues): boolean {
+  if (areNumbers) return true
   for (let r = 0; r < length; r += RUN) for (let i = runs[r + 1]; i < runs[r + 2]; i++) if (values[i] === Number.POSITIVE_INFINITY) return false
   return true
 }

@@ -23,6 +23,8 @@ export interface LaneValues {
   /** A value a row, to be divided where there is a divisor. */
   values: Float64Array | Integers
   divisor?: number
+  /** All are numbers where the rows meant are. */
+  areNumbers?: true
 }
 
 /** Some rows, each with a value of every field that was asked for. */
