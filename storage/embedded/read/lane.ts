@@ -215,6 +215,7 @@ function laneRows(context: RelationContext, snapshot: Snapshot, measurement: Mea
     },
     anyField: () => measurement.fields.find((field) => PLAIN_TYPES.has(field.type) && !rows.lacks(field))?.column,
     lacks: (field) => rows.lacks(fieldOf(field)),
+    expected: (fields) => rows.expected(fields),
     scan: (fields, how, visit) => rows.scan({ ...how, fields: fields.map(fieldOf), visit }),
   }
 }

@@ -45,7 +45,8 @@ export function checkText(text: string, limits: Readonly<SqlLimits>): void {
 }
 
 /** What pivots is refused wherever it is found. */
-export const noPivot = (): Error => refuse('cannot run this query: PIVOT and UNPIVOT are not supported; use FILTER clauses or UNION ALL, and write a column of that name in double quotes')
+export const noPivot = (): Error =>
+  refuse('cannot run this query: PIVOT and UNPIVOT are not supported; use FILTER clauses or UNION ALL, and write a column of that name in double quotes')
 
 /** @param tree a query. @returns its nodes. @throws SQL_ERROR naming the limit. */
 export function checkTree(tree: Node, limits: Readonly<SqlLimits>): number {

@@ -22,6 +22,9 @@ import { expectedSamples, isLive, isPacked, SMALL_SHARE } from './select.ts'
 import { SelectedTags } from './tag-sets.ts'
 
 const NS_PER_MS = 1_000_000n
+/** Of a row that is kept, and of a field of it: an integer, mostly. */
+const TIME_BYTES = 8
+const VALUE_BYTES = 4
 const LAST_START = 2n ** 63n - NS_PER_MS
 /** Looks at rows before it is asked whether a turn is over: 4 to 8 ms where each row is a run of its own. */
 const LOOKS = 1 << 19
@@ -88,6 +91,15 @@ export class FieldRows {
     return this.sources.some(({ segment, memtable }) =>
       segment === undefined ? lacksIn(memtable!.part, field) : !segment.columns.some((column) => column.field === field.id),
     )
+  }
+
+  /** About how many rows there are, and whether the values of so many fields of theirs have room among the samples that are kept. */
+  expected(fields: number): { rows: number; haveRoom: boolean } {
+    const { all, series, context, request } = this
+    if (this.sources.length === 0) return { rows: 0, haveRoom: true }
+    const { samples, read } = expectedSamples(this.sources, all, request.time)
+    const share = series.length / Math.max(1, all.length)
+    return { rows: samples * share, haveRoom: context.sampleBlocks.holds(read * share * (TIME_BYTES + fields * VALUE_BYTES)) }
   }
 
   /** Calls back with all rows, each once. @returns false where samples do not tell all. @throws what reading segments throws; the signal's reason. */

@@ -8,7 +8,7 @@ import { RUN } from '../../memtable/runs.ts'
 import type { Node } from '../ast.ts'
 import { areExact, boundsOf } from './exact-integers.ts'
 import { arithmeticOf, computeOf, type Leaf, stepsOf } from './expressions.ts'
-import type { LaneBlock, LaneBounds, LaneValues } from './host.ts'
+import type { LaneBlock, LaneBounds, LaneRows, LaneValues } from './host.ts'
 import { Numbered } from './numbered.ts'
 import type { ComputedField, NumberField, RowExpression } from './plan.ts'
 
@@ -19,6 +19,8 @@ const WHOLE_PREFIX = '\0n'
 const MAX_COMPUTED = 8
 /** Of all of them: each is a pass over the rows, and DuckDB does many in fewer. */
 const MAX_STEPS = 32
+/** Steps of all rows together: from about twice as many on DuckDB is sooner. */
+const MAX_WORK = 1.6e7
 /** Right operands within each other, which have an array each, too. */
 const MAX_NESTED = 4
 
@@ -81,6 +83,13 @@ export function fieldsNamed(names: Iterable<string>, all: readonly ComputedField
   const computed = all.filter(({ name }) => named.has(name))
   const within = computed.flatMap(({ expression }) => fieldsWithin(expression))
   return { stored: [...new Set([...[...named].filter((name) => !isComputed(name)), ...within])], computed }
+}
+
+/** Whether they are computed here sooner than by DuckDB, on one thread and a pass over the rows for each step. @param stored how many fields are read for it. */
+export function areSooner(computed: readonly ComputedField[], rows: LaneRows, stored: number): boolean {
+  if (computed.length === 0) return true
+  const expected = rows.expected(stored)
+  return expected.haveRoom && expected.rows * stepsFor(computed) <= MAX_WORK
 }
 
 /** What it takes to compute them for a row. */

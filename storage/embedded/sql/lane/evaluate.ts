@@ -4,7 +4,7 @@
  */
 import { Turn } from 'svcdb/lib/event-loop'
 import { areFinite, type Cells, cellsOf } from './accumulate.ts'
-import { ComputingBlocks, fieldsNamed, stepsFor } from './computed-fields.ts'
+import { areSooner, ComputingBlocks, fieldsNamed, stepsFor } from './computed-fields.ts'
 import { comparedFields, joined } from './conditions.ts'
 import { countDistinct } from './distinct.ts'
 import { expressionValues } from './expressions.ts'
@@ -41,7 +41,7 @@ export async function evaluate(plan: GroupsPlan, rows: LaneRows, room: number, s
     stored.push(any)
   }
   if (rows.span() === undefined) return withExpressions(plan, grouping, cells, presence.values)
-  if (stored.some((field) => rows.lacks(field))) return undefined
+  if (stored.some((field) => rows.lacks(field)) || !areSooner(computed, rows, stored.length)) return undefined
   const fields = [...stored, ...computed.map(({ name }) => name)]
   const work = new Work(plan, fields, grouping, cells, presence, room)
   const computing = new ComputingBlocks(computed, stored, (field) => isInteger(plan, field))

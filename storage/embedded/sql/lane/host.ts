@@ -58,6 +58,8 @@ export interface LaneRows {
   anyField(): string | undefined
   /** Whether some rows surely have no value of the field, or one that is not to be read here. */
   lacks(field: string): boolean
+  /** About how many there are, and whether the values of so many fields of theirs have room to be kept. */
+  expected(fields: number): { rows: number; haveRoom: boolean }
   /**
    * Calls back with all rows, each once, until it returns false. Blocks come in parts where a whole one would take long.
    * @returns false where samples do not tell all.

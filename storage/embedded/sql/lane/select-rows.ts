@@ -3,7 +3,7 @@ import type { SqlChunk, SqlColumn, SqlVector } from 'svcdb'
 import { Turn } from 'svcdb/lib/event-loop'
 import { IntList } from '../../memtable/int-list.ts'
 import { RUN } from '../../memtable/runs.ts'
-import { areSettled, ComputingBlocks, fieldsNamed, isComputed, stepsFor } from './computed-fields.ts'
+import { areSettled, areSooner, ComputingBlocks, fieldsNamed, isComputed, stepsFor } from './computed-fields.ts'
 import { comparedFields } from './conditions.ts'
 import { areExact, boundsOf, integerValues } from './exact-integers.ts'
 import type { LaneBlock, LaneRows, LaneValues } from './host.ts'
@@ -38,7 +38,7 @@ export async function selectRows(plan: RowsPlan, rows: LaneRows, textBytes: bool
   if (any !== undefined) stored.push(any)
   if (stored.length === 0) return undefined
   if (rows.span() === undefined) return []
-  if (stored.some((field) => rows.lacks(field))) return undefined
+  if (stored.some((field) => rows.lacks(field)) || !areSooner(computed, rows, stored.length)) return undefined
   const fields = [...stored, ...computed.map(({ name }) => name)]
   const computing = new ComputingBlocks(computed, stored, (field) => isInteger(plan, field))
   const found = await find(plan, rows, { stored, fields, named, steps: stepsFor(computed), computing }, new Turn(signal))
