@@ -44,7 +44,12 @@ export function grpcListenerKeys(
     }),
     max_receive_bytes: bytes(64 * MIB, 1024, 2 ** 31 - 1, 'Bytes of one message from a client, also after decompression; above: RESOURCE_EXHAUSTED'),
     max_send_bytes: bytes(64 * MIB, 1024, 2 ** 31 - 1, 'Bytes of one message to a client; above: RESOURCE_EXHAUSTED'),
-    max_concurrent_streams: bytes(256, 1, 1_000_000, 'Calls that one connection may have under way; clients hold further ones back'),
+    max_concurrent_streams: bytes(
+      256,
+      1,
+      1_000_000,
+      'Calls that one connection may have under way; clients hold further ones back. One that begins more at once, those that it cancels included, is ended with ENHANCE_YOUR_CALM',
+    ),
     max_calls: bytes(
       32_768,
       1,

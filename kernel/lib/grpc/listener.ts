@@ -61,6 +61,8 @@ export class GrpcListener<Context> {
   /** Each with the number of its calls. */
   private readonly sessions = new Map<Http2Session, number>()
   private readonly calls = new Map<Call<Context>, Http2Session | undefined>()
+  /** Calls that each session has begun in this turn. */
+  private readonly begun = new Map<Http2Session, number>()
   private readonly memory: CallMemory
   private server: Http2Server | Http2SecureServer | undefined
   private handshakes: Handshakes | undefined
@@ -235,8 +237,26 @@ export class GrpcListener<Context> {
     if (this.draining) session.close()
   }
 
+  /**
+   * What is cancelled as soon as it is sent never counts as under way, and one read has some thousands of such calls: a turn of 100 ms and more (CVE-2023-44487).
+   * @returns false for a stream whose session has begun more than it may have under way in this turn; the session is ended.
+   */
+  private paced(stream: ServerHttp2Stream): boolean {
+    const { session } = stream
+    if (session === undefined) return true
+    const { begun } = this
+    if (begun.size === 0) setImmediate(() => begun.clear())
+    const count = (begun.get(session) ?? 0) + 1
+    begun.set(session, count)
+    if (count <= this.config.max_concurrent_streams) return true
+    stream.on('error', () => {})
+    session.destroy(new Error(`a connection began more than ${this.owner.id}.max_concurrent_streams calls at once`), constants.NGHTTP2_ENHANCE_YOUR_CALM)
+    return false
+  }
+
   private serve(stream: ServerHttp2Stream, rawHeaders: readonly string[]): void {
     const { owner, config } = this
+    if (!this.paced(stream)) return
     copyWhatWaits(stream)
     const metadata = new Metadata(rawHeaders)
     try {

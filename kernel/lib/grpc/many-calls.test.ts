@@ -1,11 +1,12 @@
-/** Refused calls, more than a connection may have: they are not all answered in the turn in which they come, and who goes on so is sent away. */
+/** Calls that are refused or cancelled, more than a connection may have: they are not all begun in the turn in which they come, and who goes on so is sent away. */
 import { once } from 'node:events'
+import { constants } from 'node:http2'
 import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { until } from '../../../test/support/until.ts'
 import { definePlugin } from '../../plugin.ts'
 import { echo, start } from './testing.ts'
-import { frame, HEADERS, PREFACE, RST_STREAM, request, SETTINGS } from './testing-frames.ts'
+import { cancelledCalls, frame, GOAWAY, HEADERS, PREFACE, RST_STREAM, request, SETTINGS } from './testing-frames.ts'
 
 /** The flag of the last frame of an answer. */
 const END_STREAM = 1
@@ -20,21 +21,23 @@ const GRPC = 'application/grpc'
 /** Asks for credentials that nobody has. */
 const gate = definePlugin({ id: 'gate', summary: 'Refuses', stability: 'stable', setup: (svc) => svc.auth.authenticator(() => undefined) })
 
-async function open(t: Test, port: number): Promise<{ socket: Socket; answers: () => number; resets: () => number }> {
+async function open(t: Test, port: number): Promise<{ socket: Socket; answers: () => number; resets: () => number; sentAway: () => number | undefined }> {
   const socket = connect(port, '127.0.0.1').on('error', () => {})
   t.teardown(() => socket.destroy())
   let [count, resets, rest] = [0, 0, Buffer.alloc(0)]
+  let sentAway: number | undefined
   socket.on('data', (bytes) => {
     rest = Buffer.concat([rest, bytes])
     while (rest.length >= 9 && rest.length >= 9 + rest.readUIntBE(0, 3)) {
       if (rest[3] === HEADERS && (rest[4] & END_STREAM) !== 0) count++
       if (rest[3] === RST_STREAM) resets++
+      if (rest[3] === GOAWAY) sentAway = rest.readUInt32BE(9 + 4)
       rest = rest.subarray(9 + rest.readUIntBE(0, 3))
     }
   })
   await once(socket, 'connect')
   socket.write(Buffer.concat([PREFACE, frame(SETTINGS)]))
-  return { socket, answers: () => count, resets: () => resets }
+  return { socket, answers: () => count, resets: () => resets, sentAway: () => sentAway }
 }
 
 const calls = (path: string, type: string, from: number, count: number): Buffer =>
@@ -59,3 +62,21 @@ for (const [what, path, type] of [
     }
     t.equal(modest.answers(), CALLS, 'of one that keeps to max_concurrent_streams all are')
   })
+
+t.test('calls that are cancelled as soon as they are sent', async (t) => {
+  const { node, port } = await start(t, [echo], { section: { max_concurrent_streams: MOST } })
+  const begun = async () => {
+    const { body } = await node.inject('/metrics')
+    return [...body.matchAll(/^svc_echo_calls_total\{.*\} (\d+)$/gm)].reduce((sum, [, calls]) => sum + Number(calls), 0)
+  }
+  const modest = await open(t, port)
+  modest.socket.write(Buffer.concat([cancelledCalls('/t.S/Echo', MOST - 1), request('/t.S/Echo', {}, 2 * MOST + 1)]))
+  await until('an answer behind as many as it may have', () => modest.answers() === 1)
+  const before = await begun()
+  const greedy = await open(t, port)
+  greedy.socket.write(cancelledCalls('/t.S/Echo', CALLS))
+  await until('its end', () => greedy.socket.readableEnded || greedy.socket.destroyed)
+  const more = (await begun()) - before
+  t.ok(more <= MOST, `${more} of ${CALLS} were begun`)
+  t.equal(greedy.sentAway(), constants.NGHTTP2_ENHANCE_YOUR_CALM)
+})
