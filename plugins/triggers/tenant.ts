@@ -26,10 +26,14 @@ interface Shared {
 /** What was judged and is not committed yet. */
 export interface Pending {
   signals: Signal[]
+  /** Of the signals and those of composites that they may complete: how many. */
+  weight: number
+  /** Characters of their tags and conditions, about. */
+  size: number
   changes: CooldownChanges
 }
 
-export const nothingPending = (): Pending => ({ signals: [], changes: { put: new Map(), deleted: new Set(), floors: new Map() } })
+export const nothingPending = (): Pending => ({ signals: [], weight: 0, size: 0, changes: { put: new Map(), deleted: new Set(), floors: new Map() } })
 
 export class Tenant {
   readonly namespace: string

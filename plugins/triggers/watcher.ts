@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { ChangeCursor, ChangeGap, Clock, Logger, RowsChanged, Storage } from 'svcdb'
 import type { SvcError } from 'svcdb/lib/errors'
 import { patiently } from 'svcdb/lib/source'
-import { type Changed, type JudgeCounts, judge, MAX_PENDING } from './judge.ts'
+import { type Changed, isEnough, type JudgeCounts, judge } from './judge.ts'
 import type { Place } from './keys.ts'
 import type { TriggersMetrics } from './metrics.ts'
 import type { Share } from './share.ts'
@@ -29,6 +29,8 @@ interface WatcherOptions {
   metrics: TriggersMetrics
   log: Logger
   thresholds: Thresholds
+  /** Of the tags of one signal. */
+  tagBytes: number
   capacity: number
   /** Tells the readers of this process. */
   publish(tenant: Tenant, signals: readonly Signal[]): void
@@ -192,7 +194,7 @@ export class Watcher {
 
   private async commitUnlessMoreComes(cursor: ChangeCursor, coming: Promise<unknown>): Promise<void> {
     const wait = this.pendingSince + GATHER_MS - performance.now()
-    if (cursor.behind > 0 && wait > 0 && this.pending.signals.length < MAX_PENDING) {
+    if (cursor.behind > 0 && wait > 0 && !isEnough(this.pending)) {
       const more = await Promise.race([coming.then(() => true), sleep(wait).then(() => false)])
       if (more) return
     }
@@ -222,7 +224,7 @@ export class Watcher {
     let row = from
     while (row < change.rows) {
       const none = this.pending.signals.length === 0
-      const work = judge(tenant, watch, change, row, this.pending, { thresholds: options.thresholds, counts })
+      const work = judge(tenant, watch, change, row, this.pending, { thresholds: options.thresholds, tagBytes: options.tagBytes, counts })
       const next = await options.share.run(work, () => this.ended)
       if (next === undefined) return false
       row = next
