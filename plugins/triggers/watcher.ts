@@ -205,8 +205,8 @@ export class Watcher {
   /** @returns false when it was given up. */
   private async judge(change: RowsChanged): Promise<boolean> {
     const { options, tenant } = this
-    const watch = tenant.watch(change.measurement)
-    if (watch === undefined) return true
+    const watch = await this.watch(change.measurement)
+    if (watch === undefined) return !this.ended
     const { partial } = tenant.place
     const from = partial?.position === change.position ? partial.rows : 0
     const whole = await this.judgeRows(watch, change, from, (rows) => ({ position: this.judged, partial: { position: change.position, rows } }))
@@ -215,6 +215,11 @@ export class Watcher {
       options.metrics.rows.inc(change.rows)
     }
     return whole
+  }
+
+  /** @returns undefined where there are no triggers, or when it was given up. */
+  private async watch(measurement: string): Promise<Watch | undefined> {
+    return this.tenant.watched(measurement) ?? (await this.options.share.run(this.tenant.watch(measurement), () => this.ended))
   }
 
   /** @param between what is committed where signals are many, with the rows that are judged. */
@@ -275,8 +280,8 @@ export class Watcher {
     const fields = tenant.fieldsOf(measurement)
     const args = { namespace: tenant.namespace, measurement, start, ...(fields === undefined ? {} : { fields }) }
     for await (const change of storedRows(options.storage(), args, position, ending.signal)) {
-      const watch = tenant.watch(measurement)
-      if (watch === undefined) return true
+      const watch = await this.watch(measurement)
+      if (watch === undefined) return !this.ended
       // A crash has all of the gap judged again: what has fired is remembered.
       if (!(await this.judgeRows(watch, change, 0, () => ({ position: this.judged })))) return false
       options.metrics.stored.inc(change.rows)
