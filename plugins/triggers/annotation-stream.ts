@@ -4,6 +4,7 @@
  */
 import type { ChangeCursor, ChangePosition, RowsChanged, Storage } from 'svcdb'
 import { type Annotation, isAnnotated, ofRow, ofSignal } from './annotations.ts'
+import { PageSize } from './page-size.ts'
 import type { Store } from './store.ts'
 
 /** Where a reader is. */
@@ -27,7 +28,7 @@ interface StreamOptions {
 
 /** How often a comment shows that the connection stands. */
 const KEEP_ALIVE_MS = 15_000
-/** Signals that are read at once. */
+/** Signals that are read at once, at most. */
 const PAGE = 50
 /** Rows of one write that are told; of larger ones the last. */
 const ROWS = 1000
@@ -118,10 +119,12 @@ export class AnnotationStream {
 
   private async *signals(place: StreamPlace): AsyncGenerator<string> {
     const { store, namespace, ended } = this.options
+    const size = new PageSize(PAGE)
     for (;;) {
       const { next } = await store.range(namespace)
       if (place.signal >= next) return
-      const page = await store.signals(namespace, place.signal, next, PAGE)
+      const page = await store.signals(namespace, place.signal, next, size.next)
+      size.read(page)
       for (const signal of page) {
         place.signal = signal.metadata.sequence + 1
         yield eventText(ofSignal(signal), place)

@@ -7,7 +7,7 @@
  */
 import { FifoMap } from 'svcdb/lib/cache'
 import type { CooldownChanges, Cooldowns } from './cooldown/cooldowns.ts'
-import { eventId, type Severity, type Signal } from './signal.ts'
+import { eventId, type Severity, type Signal, signalCondition } from './signal.ts'
 import type { Composite } from './statement/parse.ts'
 import type { Trigger } from './trigger.ts'
 
@@ -40,6 +40,11 @@ export class Composites {
 
   get size(): number {
     return this.byId.size
+  }
+
+  /** How many a trigger is a member of. */
+  countOf(member: string): number {
+    return this.byMember.get(member)?.length ?? 0
   }
 
   add(trigger: Trigger, composite: Composite): void {
@@ -139,6 +144,6 @@ function completed({ trigger, composite: { members, within } }: Known, { tags, n
     timestamp,
     severity: SEVERITIES[worst],
     value: members.length,
-    metadata: { sequence: 0, condition: trigger.conditionText },
+    metadata: { sequence: 0, condition: signalCondition(trigger.conditionText) },
   }
 }

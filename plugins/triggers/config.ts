@@ -9,6 +9,11 @@ export const configSchema = Type.Object({
     description: 'Taken and not used: definitions, cooldowns and signals are kept in the state store, and so in every backup',
   }),
   signal_store_capacity: count(10_000, 1_000_000, 'Signals that are kept of a namespace; the oldest goes for a new one'),
+  max_signal_tag_bytes: count(
+    4096,
+    1_048_576,
+    'Bytes of the tags of a signal, keys included; of a series with more the largest are left out, and metadata.tags_omitted says how many',
+  ),
   default_cooldown_secs: Type.Number({
     default: 300,
     minimum: 0,

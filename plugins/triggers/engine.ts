@@ -341,6 +341,7 @@ export class Engine {
       lookback: BigInt(config.gap_lookback_secs) * 1_000_000_000n,
       metrics,
       log,
+      tagBytes: config.max_signal_tag_bytes,
       thresholds: { warning: config.warning_value, critical: config.critical_value },
       capacity: config.signal_store_capacity,
       publish,

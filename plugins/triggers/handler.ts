@@ -11,12 +11,13 @@ import { type Annotation, ofRow, ofSignal } from './annotations.ts'
 import type { AnnotationsArgs, MeasurementRows } from './annotations-job.ts'
 import type { TriggersConfig } from './config.ts'
 import type { Engine } from './engine.ts'
-import { signalData } from './signal.ts'
+import { PageSize } from './page-size.ts'
+import { signalData, signalTags } from './signal.ts'
 import { type CreateTrigger, createText, parseStatement } from './statement/parse.ts'
 import type { Subscribers } from './subscribers.ts'
 import { type ShownTrigger, shown } from './trigger.ts'
 
-/** Signals that are read at once. */
+/** Signals that are read at once, at most. */
 const PAGE = 100
 const NANOS = 1_000_000n
 export const STREAM_PATH = '/api/v1/annotations/stream'
@@ -99,8 +100,12 @@ export class TriggersHandler {
 
   private async *signalTexts(context: CallContext, from: number, end: number): AsyncGenerator<string> {
     let before = '['
-    for (let at = from; at < end; at += PAGE) {
-      const page = await this.engine.store.signals(context.dataNamespace, at, Math.min(end, at + PAGE), PAGE)
+    const size = new PageSize(PAGE)
+    for (let at = from; at < end; ) {
+      const to = Math.min(end, at + size.next)
+      const page = await this.engine.store.signals(context.dataNamespace, at, to, PAGE)
+      at = to
+      size.read(page)
       // The client takes its time: the namespace may be another's by now.
       requireStanding(context, this.svc.clock.now())
       if (page.length === 0) continue
@@ -112,7 +117,7 @@ export class TriggersHandler {
   }
 
   /** Of signals and of rows, oldest first. */
-  async annotations(request: HttpRequest): Promise<Annotation[]> {
+  async annotations(request: HttpRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { dataNamespace: namespace } = this.svc.context(request)
     const { max_annotations, annotation_rows } = this.config
     const { from, to, limit = max_annotations } = request.query as { from?: number; to?: number; limit?: number }
@@ -135,16 +140,22 @@ export class TriggersHandler {
     const [found, signals] = await Promise.all([job.result, this.newestSignals(namespace, most, within)])
     request.raw.socket.off('close', job.cancel)
     const rows = found.flatMap(({ measurement, times }) => times.map((time) => ofRow(measurement, time)))
-    return [...signals, ...rows.filter(within)].sort((a, b) => a.time - b.time).slice(-most)
+    const all = [...signals, ...rows.filter(within)].sort((a, b) => a.time - b.time).slice(-most)
+    return reply.type('application/json; charset=utf-8').send(jsonListing('[', all, (annotation) => annotation, ']'))
   }
 
   private async newestSignals(namespace: string, most: number, within: (annotation: Annotation) => boolean): Promise<Annotation[]> {
     const { next, first } = await this.engine.store.range(namespace)
     const found: Annotation[] = []
-    for (let end = next; end > first && found.length < most; end -= PAGE) {
-      const page = await this.engine.store.signals(namespace, Math.max(first, end - PAGE), end, PAGE)
+    const size = new PageSize(PAGE)
+    for (let end = next; end > first && found.length < most; ) {
+      const from = Math.max(first, end - size.next)
+      const page = await this.engine.store.signals(namespace, from, end, PAGE)
+      end = from
+      size.read(page)
       for (const signal of page.toReversed()) {
-        const annotation = ofSignal(signal)
+        // Of one that was kept under another limit, too: all of them are in memory.
+        const annotation = ofSignal({ ...signal, tags: signalTags(signal.tags, this.config.max_signal_tag_bytes).tags })
         if (within(annotation) && found.length < most) found.push(annotation)
       }
       await nextTurn()

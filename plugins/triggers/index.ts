@@ -94,7 +94,7 @@ function declareRoutes({ http }: Svc, handler: TriggersHandler): void {
   const signals = route('Signals, newest last', schemas.signals, { querystring: schemas.signalsQuery })
   http.get('/api/v1/signals', { config: action.read, schema: signals }, (request, reply) => handler.signals(request, reply))
   const annotations = route('Signals as annotations of graphs', schemas.annotations, { querystring: schemas.annotationsQuery })
-  http.get('/api/v1/annotations', { config: action.read, schema: annotations }, (request) => handler.annotations(request))
+  http.get('/api/v1/annotations', { config: action.read, schema: annotations }, (request, reply) => handler.annotations(request, reply))
   const stream = { tags: ['triggers'], summary: 'Annotations as they come, as server-sent events', querystring: schemas.streamQuery }
   http.get(STREAM_PATH, { config: action.read, schema: stream }, (request, reply) => handler.stream(request, reply))
 }

@@ -57,8 +57,8 @@ function changeOf(measurement: string, rows: number, start: bigint): Changed {
 
 /** Nanoseconds a row. */
 function measure(name: string, tenant: Tenant, measurement = 'm0'): void {
-  const options = { thresholds: { warning: 0.5, critical: 0.8 }, counts: { silent: 0, forgotten: 0 } }
-  const watch = tenant.watch(measurement)
+  const options = { thresholds: { warning: 0.5, critical: 0.8 }, tagBytes: 4096, counts: { silent: 0, forgotten: 0 } }
+  const watch = atOnce(tenant.watch(measurement))
   if (watch === undefined) throw new Error('no watch')
   const changes = Array.from({ length: 20 }, (_, i) => changeOf(measurement, ROWS, 1_700_000_000_000_000_000n + BigInt(i) * 10_000_000_000n))
   let fired = 0

@@ -40,8 +40,9 @@ export const signal = Type.Object({
   value: Type.Number({ description: 'Of the first comparison of the condition that holds' }),
   metadata: Type.Object({
     sequence: Type.Integer({ description: 'Place in the order of the signals' }),
-    condition: Type.String(),
+    condition: Type.String({ description: 'Its first 1024 characters' }),
     backfill: Type.Optional(Type.Boolean()),
+    tags_omitted: Type.Optional(Type.Integer({ description: 'Tags of the series beside these, which are more than triggers.max_signal_tag_bytes together' })),
   }),
 })
 export const signals = Type.Array(signal)

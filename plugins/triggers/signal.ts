@@ -3,6 +3,9 @@ import { createHash } from 'node:crypto'
 import { jsonDigits } from 'svcdb/lib/json'
 import { seriesText } from './cooldown/cooldowns.ts'
 
+/** Characters of a condition that a signal has. */
+const CONDITION = 1024
+
 export type Severity = 'info' | 'warning' | 'critical'
 
 /** As it is kept. */
@@ -25,6 +28,8 @@ interface SignalMetadata {
   condition: string
   /** The write was a backfill. */
   backfill?: true
+  /** Tags that the series has beside these, for together they are too large. */
+  tags_omitted?: number
 }
 
 export interface Thresholds {
@@ -49,6 +54,33 @@ export function eventId(trigger: string, tags: Readonly<Record<string, string>>,
   digest[8] = (digest[8] & 0x3f) | 0x80
   const hex = digest.toString('hex')
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20, 32)}`
+}
+
+/**
+ * Tags as a signal has them: a series may have hundreds of kilobytes, and each of its points a signal. What is more than `most` bytes, keys included, is left out, the
+ * largest tags first.
+ */
+export function signalTags(tags: Readonly<Record<string, string>>, most: number): { tags: Record<string, string>; omitted: number } {
+  const sized = Object.entries(tags).map(([key, value]) => ({ key, bytes: Buffer.byteLength(key) + Buffer.byteLength(value) }))
+  let sum = sized.reduce((all, { bytes }) => all + bytes, 0)
+  if (sum <= most) return { tags, omitted: 0 }
+  const left = new Set<string>()
+  for (const { key, bytes } of sized.toSorted((a, b) => b.bytes - a.bytes)) {
+    if (sum <= most) break
+    left.add(key)
+    sum -= bytes
+  }
+  return { tags: Object.fromEntries(Object.entries(tags).filter(([key]) => !left.has(key))), omitted: left.size }
+}
+
+/** A condition as a signal has it: thousands of characters would be kept with each. */
+export const signalCondition = (text: string): string => (text.length > CONDITION ? `${text.slice(0, CONDITION).toWellFormed()}...` : text)
+
+/** Characters of what may be large of a signal. */
+export function sizeOf({ tags, metadata }: Pick<Signal, 'tags' | 'metadata'>): number {
+  let size = metadata.condition?.length ?? 0
+  for (const key in tags) size += key.length + tags[key].length
+  return size
 }
 
 /** As callers read it, for JSON.stringify: the timestamp is an integer of nanoseconds, with all its digits. */

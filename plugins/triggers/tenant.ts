@@ -3,7 +3,7 @@
 import { Composites } from './composites.ts'
 import { type CooldownChanges, Cooldowns } from './cooldown/cooldowns.ts'
 import { Evaluator } from './evaluate/evaluator.ts'
-import { compile } from './evaluate/program.ts'
+import { compiling } from './evaluate/program.ts'
 import type { Scratch } from './evaluate/scratch.ts'
 import type { FactsBudget } from './evaluate/series-facts.ts'
 import type { Place, Ring } from './keys.ts'
@@ -26,10 +26,14 @@ interface Shared {
 /** What was judged and is not committed yet. */
 export interface Pending {
   signals: Signal[]
+  /** Of the signals and those of composites that they may complete: how many. */
+  weight: number
+  /** Characters of their tags and conditions, about. */
+  size: number
   changes: CooldownChanges
 }
 
-export const nothingPending = (): Pending => ({ signals: [], changes: { put: new Map(), deleted: new Set(), floors: new Map() } })
+export const nothingPending = (): Pending => ({ signals: [], weight: 0, size: 0, changes: { put: new Map(), deleted: new Set(), floors: new Map() } })
 
 export class Tenant {
   readonly namespace: string
@@ -100,14 +104,23 @@ export class Tenant {
     return this.byMeasurement.has(measurement)
   }
 
-  watch(measurement: string): Watch | undefined {
-    const triggers = this.byMeasurement.get(measurement)
-    if (triggers === undefined) return undefined
-    let watch = this.watches.get(measurement)
-    if (watch === undefined) {
-      const evaluator = new Evaluator(compile(triggers.map(({ condition }) => condition as Condition)), this.shared.scratch, this.shared.facts)
-      this.watches.set(measurement, (watch = { triggers: [...triggers], evaluator }))
-    }
+  /** What `watch` has made, while there are no others. */
+  watched(measurement: string): Watch | undefined {
+    return this.watches.get(measurement)
+  }
+
+  /**
+   * The triggers on a measurement as they are when it is asked; yields where it may be interrupted, for there may be tens of thousands of comparisons. One that is added
+   * meanwhile judges what is written behind the change that this is for.
+   */
+  *watch(measurement: string): Generator<void, Watch | undefined, void> {
+    const { generation } = this
+    const triggers = [...this.on(measurement)]
+    if (triggers.length === 0) return undefined
+    const program = yield* compiling(triggers.map(({ condition }) => condition as Condition))
+    const watch = { triggers, evaluator: new Evaluator(program, this.shared.scratch, this.shared.facts) }
+    // The next change asks anew where there are others by now.
+    if (generation === this.generation) this.watches.set(measurement, watch)
     return watch
   }
 

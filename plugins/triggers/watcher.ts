@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { ChangeCursor, ChangeGap, Clock, Logger, RowsChanged, Storage } from 'svcdb'
 import type { SvcError } from 'svcdb/lib/errors'
 import { patiently } from 'svcdb/lib/source'
-import { type Changed, type JudgeCounts, judge, MAX_PENDING } from './judge.ts'
+import { type Changed, isEnough, type JudgeCounts, judge } from './judge.ts'
 import type { Place } from './keys.ts'
 import type { TriggersMetrics } from './metrics.ts'
 import type { Share } from './share.ts'
@@ -29,6 +29,8 @@ interface WatcherOptions {
   metrics: TriggersMetrics
   log: Logger
   thresholds: Thresholds
+  /** Of the tags of one signal. */
+  tagBytes: number
   capacity: number
   /** Tells the readers of this process. */
   publish(tenant: Tenant, signals: readonly Signal[]): void
@@ -192,7 +194,7 @@ export class Watcher {
 
   private async commitUnlessMoreComes(cursor: ChangeCursor, coming: Promise<unknown>): Promise<void> {
     const wait = this.pendingSince + GATHER_MS - performance.now()
-    if (cursor.behind > 0 && wait > 0 && this.pending.signals.length < MAX_PENDING) {
+    if (cursor.behind > 0 && wait > 0 && !isEnough(this.pending)) {
       const more = await Promise.race([coming.then(() => true), sleep(wait).then(() => false)])
       if (more) return
     }
@@ -203,8 +205,8 @@ export class Watcher {
   /** @returns false when it was given up. */
   private async judge(change: RowsChanged): Promise<boolean> {
     const { options, tenant } = this
-    const watch = tenant.watch(change.measurement)
-    if (watch === undefined) return true
+    const watch = await this.watch(change.measurement)
+    if (watch === undefined) return !this.ended
     const { partial } = tenant.place
     const from = partial?.position === change.position ? partial.rows : 0
     const whole = await this.judgeRows(watch, change, from, (rows) => ({ position: this.judged, partial: { position: change.position, rows } }))
@@ -215,6 +217,11 @@ export class Watcher {
     return whole
   }
 
+  /** @returns undefined where there are no triggers, or when it was given up. */
+  private async watch(measurement: string): Promise<Watch | undefined> {
+    return this.tenant.watched(measurement) ?? (await this.options.share.run(this.tenant.watch(measurement), () => this.ended))
+  }
+
   /** @param between what is committed where signals are many, with the rows that are judged. */
   private async judgeRows(watch: Watch, change: Changed, from: number, between: (rows: number) => Judged): Promise<boolean> {
     const { options, tenant } = this
@@ -222,7 +229,7 @@ export class Watcher {
     let row = from
     while (row < change.rows) {
       const none = this.pending.signals.length === 0
-      const work = judge(tenant, watch, change, row, this.pending, { thresholds: options.thresholds, counts })
+      const work = judge(tenant, watch, change, row, this.pending, { thresholds: options.thresholds, tagBytes: options.tagBytes, counts })
       const next = await options.share.run(work, () => this.ended)
       if (next === undefined) return false
       row = next
@@ -273,8 +280,8 @@ export class Watcher {
     const fields = tenant.fieldsOf(measurement)
     const args = { namespace: tenant.namespace, measurement, start, ...(fields === undefined ? {} : { fields }) }
     for await (const change of storedRows(options.storage(), args, position, ending.signal)) {
-      const watch = tenant.watch(measurement)
-      if (watch === undefined) return true
+      const watch = await this.watch(measurement)
+      if (watch === undefined) return !this.ended
       // A crash has all of the gap judged again: what has fired is remembered.
       if (!(await this.judgeRows(watch, change, 0, () => ({ position: this.judged })))) return false
       options.metrics.stored.inc(change.rows)

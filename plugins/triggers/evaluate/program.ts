@@ -34,10 +34,13 @@ export interface Program {
   untagged: readonly number[]
 }
 
+/** Comparisons between two yields. */
+const ATOMS = 256
 const UP: ReadonlySet<FieldOperator> = new Set(['>', '>='])
 const DOWN: ReadonlySet<FieldOperator> = new Set(['<', '<='])
 
-export function compile(conditions: readonly Condition[]): Program {
+/** As `compile`, for work that shares the thread: yields where it may be interrupted. */
+export function* compiling(conditions: readonly Condition[]): Generator<void, Program, void> {
   const fields = new Map<string, number>()
   const fieldAtoms: { key: string; atom: Omit<FieldAtom, 'looser'> }[] = []
   const fieldAtomOf = new Map<string, number>()
@@ -56,9 +59,12 @@ export function compile(conditions: readonly Condition[]): Program {
     return { kind: 'field', atom: indexIn(fieldAtomOf, key, () => fieldAtoms.push({ key, atom: { field: at, operator, literal } }) - 1) }
   }
 
-  const roots = conditions.map(node)
-  const bare = fieldAtoms.map(({ atom }) => atom)
-  const atoms = withLooser(bare)
+  const roots: Node[] = []
+  for (const condition of conditions) {
+    roots.push(node(condition))
+    yield
+  }
+  const atoms = yield* withLooser(fieldAtoms.map(({ atom }) => atom))
   const order = roots.map((root, i) => ({ i, place: atoms[driverOf(root) ?? -1]?.looser.length ?? -1 })).sort((a, b) => a.place - b.place)
   const inOrder = order.map(({ i }) => i)
   return {
@@ -71,6 +77,14 @@ export function compile(conditions: readonly Condition[]): Program {
   }
 }
 
+export function compile(conditions: readonly Condition[]): Program {
+  const work = compiling(conditions)
+  for (;;) {
+    const step = work.next()
+    if (step.done === true) return step.value
+  }
+}
+
 function indexIn(known: Map<string, number>, key: string, add: () => number): number {
   let index = known.get(key)
   if (index === undefined) known.set(key, (index = add()))
@@ -78,7 +92,7 @@ function indexIn(known: Map<string, number>, key: string, add: () => number): nu
 }
 
 /** What exceeds 20 exceeds 10: the rows of an atom are looked for among those of the next looser one. */
-function withLooser(atoms: readonly Omit<FieldAtom, 'looser'>[]): FieldAtom[] {
+function* withLooser(atoms: readonly Omit<FieldAtom, 'looser'>[]): Generator<void, FieldAtom[], void> {
   const chains = new Map<string, number[]>()
   for (const [i, { field, operator }] of atoms.entries()) {
     const direction = UP.has(operator) ? 'up' : DOWN.has(operator) ? 'down' : undefined
@@ -87,11 +101,13 @@ function withLooser(atoms: readonly Omit<FieldAtom, 'looser'>[]): FieldAtom[] {
   const looser: (readonly number[])[] = atoms.map(() => [])
   for (const [name, chain] of chains) {
     const sign = name.endsWith('up') ? 1 : -1
+    yield
     chain.sort((a, b) => sign * (atoms[a].literal.value - atoms[b].literal.value))
     for (const [place, i] of chain.entries()) {
       // At most some: a list each would be of the square of their number.
       const before = chain.slice(Math.max(0, place - 64), place).filter((j) => atoms[j].literal.value !== atoms[i].literal.value)
       looser[i] = before.toReversed()
+      if (place % ATOMS === ATOMS - 1) yield
     }
   }
   return atoms.map((atom, i) => ({ ...atom, looser: looser[i] }))
