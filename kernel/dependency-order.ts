@@ -2,8 +2,11 @@
 import { didYouMean } from './lib/text/index.ts'
 import type { Plugin } from './plugin.ts'
 
-/** @param off plugins that are named, and do not run as their section is not there. */
-export function startOrder(plugins: readonly Plugin[], problems: string[], off: readonly Plugin[] = []): Plugin[] {
+/**
+ * @param off plugins that are named, and do not run as their section is not there.
+ * @param others plugins that could be named besides.
+ */
+export function startOrder(plugins: readonly Plugin[], problems: string[], off: readonly Plugin[] = [], others: readonly Plugin[] = []): Plugin[] {
   const providers = new Map<string, Plugin>()
   for (const plugin of plugins) {
     for (const name of [plugin.id, ...(plugin.provides ?? [])]) {
@@ -31,7 +34,7 @@ export function startOrder(plugins: readonly Plugin[], problems: string[], off: 
     for (const name of plugin.requires ?? []) {
       const provider = providers.get(name)
       if (provider !== undefined) visit(provider)
-      else problems.push(`cannot run plugin "${plugin.id}": it requires "${name}", ${absent(name, providers.keys(), off)}`)
+      else problems.push(`cannot run plugin "${plugin.id}": it requires "${name}", ${absent(name, providers.keys(), off, others)}`)
     }
     path.pop()
     ordered.push(plugin)
@@ -40,8 +43,16 @@ export function startOrder(plugins: readonly Plugin[], problems: string[], off: 
   return ordered
 }
 
-function absent(name: string, provided: Iterable<string>, off: readonly Plugin[]): string {
-  const idle = off.find(({ id, provides = [] }) => id === name || provides.includes(name))
-  if (idle === undefined) return `which no selected plugin provides; ${didYouMean(name, provided, 'add the plugin to plugins')}`
-  return `which plugin "${idle.id}" provides where the file has its section; add [${idle.section ?? idle.id}]`
+/** Whether there is a requirement that none of these fulfils. */
+export function lacksProvider(plugins: readonly Plugin[]): boolean {
+  return plugins.some(({ requires = [] }) => requires.some((name) => !plugins.some((plugin) => fulfils(plugin, name))))
+}
+
+const fulfils = ({ id, provides = [] }: Plugin, name: string): boolean => id === name || provides.includes(name)
+
+function absent(name: string, provided: Iterable<string>, off: readonly Plugin[], others: readonly Plugin[]): string {
+  const idle = off.find((plugin) => fulfils(plugin, name))
+  if (idle !== undefined) return `which plugin "${idle.id}" provides where the file has its section; add [${idle.section ?? idle.id}]`
+  const other = others.find((plugin) => fulfils(plugin, name))
+  return `which no selected plugin provides; ${other === undefined ? didYouMean(name, provided, 'add the plugin to plugins') : `add "${other.id}" to plugins`}`
 }

@@ -62,6 +62,13 @@ export function builtinPlugins(): string[] {
     .sort()
 }
 
+/** The HTTP routes of built-in plugins by id, as `npm run docs` has written them: no plugin is loaded to learn whose path it would be. */
+export function builtinRoutes(): ReadonlyMap<string, readonly string[]> {
+  const file = join(HOME, 'plugins', 'routes.json')
+  const texts: Record<string, string> = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {}
+  return new Map(Object.entries(texts).map(([id, paths]) => [id, paths.split(' ')]))
+}
+
 /** @throws Error in one line that says what was looked for. */
 export async function loadPlugin(name: string, folder: string): Promise<Plugin> {
   const file = locate('plugins', name, folder)

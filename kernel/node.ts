@@ -11,7 +11,7 @@ import { IngestGate } from './ingest/ingest.ts'
 import { SvcError } from './lib/errors/index.ts'
 import { drainMs, drainTime, openProblem } from './lib/network/index.ts'
 import { Lifecycle, type Step, type TimeLimits } from './lifecycle.ts'
-import { builtinPlugins } from './loader.ts'
+import { builtinPlugins, builtinRoutes } from './loader.ts'
 import { Logs } from './log.ts'
 import { MetricsRegistry } from './metrics.ts'
 import { type Clock, type Plugin, systemClock } from './plugin.ts'
@@ -38,6 +38,8 @@ export class SvcNode {
   readonly config: NodeConfig
   readonly logs: Logs
   readonly metrics = new MetricsRegistry()
+  /** Ids of plugins by "METHOD path". */
+  readonly routeOwners = new Map<string, string>()
   readonly auth: Auth
   private readonly clock: Clock
   private readonly lifecycle: Lifecycle
@@ -203,7 +205,11 @@ export class SvcNode {
     const { server, tls } = this.config
     const { auth, tracing } = this
     const [log, metrics, { clock }] = [this.logs.child('http'), this.metrics.child('kernel'), this]
-    const idlePlugins = () => builtinPlugins().filter((id) => !this.config.plugins.some((plugin) => plugin.id === id))
+    const idlePlugins = () => {
+      const ids = builtinPlugins().filter((id) => !this.config.plugins.some((plugin) => plugin.id === id))
+      const routes = builtinRoutes()
+      return new Map(ids.map((id) => [id, routes.get(id) ?? []]))
+    }
     this.http = await HttpServer.create({ server, tls, auth, tracing, log, metrics, idlePlugins, clock })
     if (tls !== undefined && this.http.reloadTls !== undefined && tls.reload_interval_secs > 0)
       this.schedules.add('tls_reload', tls.reload_interval_secs * 1000, this.http.reloadTls, { local: true })
@@ -237,7 +243,7 @@ export class SvcNode {
       metrics: this.metrics,
       auth: this.auth,
       http: this.http,
-      routeOwners: new Map(),
+      routeOwners: this.routeOwners,
       ingest: new IngestGate(storage, limits, this.metrics.child('kernel'), this.clock),
       clock: this.clock,
       tracing,

@@ -39,7 +39,7 @@ const programs = globSync(['kernel/main.ts', 'plugins/*/index.ts', 'storage/*/in
 /** JavaScript that modules with the ending .ts are links to (docs/decisions/050-a-start-loads-what-it-runs.md). */
 const scripts = globSync('kernel/**/*.mjs', { cwd: ROOT })
 /** Beside the code, and read by it. */
-const assets = globSync(['{kernel,plugins,storage}/**/*.proto', 'plugins/dashboards/{models,rules}/*'], { cwd: ROOT })
+const assets = globSync(['{kernel,plugins,storage}/**/*.proto', 'plugins/dashboards/{models,rules}/*', 'plugins/routes.json'], { cwd: ROOT })
 
 async function compile(name: string, files: readonly string[], options: object): Promise<void> {
   const project = join(DIST, `tsconfig.${name}.json`)

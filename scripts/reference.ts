@@ -44,6 +44,7 @@ export async function generatedDocs(read: (file: string) => string | undefined):
     ['docs/reference/errors.md', errorsPage(plugins)],
     ['docs/reference/api.md', await apiReport()],
     ['docs/decisions/README.md', decisionsPage(read)],
+    ['plugins/routes.json', await routesOf(plugins)],
   ])
   for (const plugin of plugins) {
     const file = `plugins/${plugin.id}/README.md`
@@ -55,6 +56,23 @@ export async function generatedDocs(read: (file: string) => string | undefined):
     files.set(file, text)
   }
   return files
+}
+
+/** By plugin, for a node that does not run it: the kernel tells whose path it would be. */
+async function routesOf(plugins: readonly Plugin[]): Promise<string> {
+  const { config, remove } = await minimalConfig(plugins.map(({ id }) => id))
+  const node = await boot({ plugins, storage: 'embedded', config })
+  try {
+    const routes = new Map<string, Set<string>>()
+    for (const [route, id] of [...node.node.routeOwners].sort()) {
+      const paths = routes.get(id) ?? new Set()
+      routes.set(id, paths.add(route.slice(route.indexOf(' ') + 1)))
+    }
+    return `${JSON.stringify(Object.fromEntries([...routes].sort().map(([id, paths]) => [id, [...paths].sort().join(' ')])), undefined, 2)}\n`
+  } finally {
+    await node.stop()
+    await remove()
+  }
 }
 
 /** Of the other engines that have some, and of the state store. */

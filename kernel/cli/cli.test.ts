@@ -210,6 +210,7 @@ t.test('what is mistyped gets the nearest name', async (t) => {
   t.match(await svc(['serve', '--bnd', 'x']), { code: 1, err: 'svc: cannot use flag "--bnd": there is no such flag; did you mean "--bind"?\n' })
   t.match(await svc(['chek']), { code: 1, err: 'did you mean "check"?' })
   t.match(await svc(['serve', 'more']), { code: 1, err: /cannot use argument "more"/ })
+  t.match(await svc(['serve', 'svc.toml']), { code: 1, err: /serve takes flags only; write --config svc\.toml$/m })
   t.match(await svc(['serve', '--bind']), { code: 1, err: /--bind/ })
 })
 

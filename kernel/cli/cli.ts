@@ -54,7 +54,8 @@ async function runOwn(known: Vocabulary, argv: readonly string[], io: Io): Promi
   if (command === 'state') return runState(known, argv, io)
   const { words, flags } = parseWords(argv, valued, SWITCHES)
   const [, more] = words
-  if (more !== undefined) throw new Error(`cannot use argument "${more}": ${command} takes flags only`)
+  if (more !== undefined)
+    throw new Error(`cannot use argument "${more}": ${command} takes flags only${more.endsWith('.toml') ? `; write --config ${more}` : ''}`)
   if (flags.version !== undefined) return say(io, `${VERSION}\n`)
   if (command === 'help') return say(io, help(known))
   // Flags of all plugins count, and so does a line that names no command.

@@ -280,6 +280,14 @@ t.test('plugins may own a section under another name, nested ones and lists too'
   ])
 })
 
+t.test('a section of a plugin or an engine that is not selected is told whose it is, within [database] too', async (t) => {
+  t.same(await problemsOf('[database.checkpoints]\ninterval_secs = 3600\n[database.clickhouse]\nurl = "x"\n[database.forwrd]\n', [writer]), [
+    'cannot use section "[database.checkpoints]" in svc.toml: it belongs to plugin "backup", which is not selected; add "backup" to plugins or remove the section',
+    'cannot use section "[database.clickhouse]" in svc.toml: it is of the storage engine "clickhouse", which is not selected; set engine = "clickhouse" in [database] or remove the section',
+    'cannot use "database.forwrd" in svc.toml: there is no such key; the keys of [database] are engine, data_dir',
+  ])
+})
+
 // biome-ignore-start lint/suspicious/noTemplateCurlyInString: the placeholder is what is tested
 t.test('${NAME} in strings is the environment, $${NAME} the text itself', async (t) => {
   const source = readConfig({ config: file('[greeter]\ngreeting = "a${WHO}b$${WHO}"\n') }, { WHO: 'X' })
@@ -360,6 +368,7 @@ t.test('dependencies: missing, cyclic, twice, and order', async (t) => {
   t.match(await problemsOf('', [make('a', ['clocks'], ['clock'])]), [
     /plugin "a": it requires "clocks", which no selected plugin provides; did you mean "clock"\?/,
   ])
+  t.match(await problemsOf('', [make('a', ['otlp_export'])]), [/it requires "otlp_export", which no selected plugin provides; add "otlp" to plugins$/])
   t.match(await problemsOf('', [make('a', ['b']), make('b', ['a'])]), [/it requires itself by way of a -> b -> a/])
   const one = make('a', [])
   t.match(await problemsOf('', [one, one]), [/cannot run plugin "a" twice/])

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { parse } from 'smol-toml'
 import { nameClashes } from '../declared-names.ts'
-import { startOrder } from '../dependency-order.ts'
+import { lacksProvider, startOrder } from '../dependency-order.ts'
 import { type TProperties, Type } from '../lib/schema/index.ts'
 import { builtinPlugins, type EngineModule, loadEngine, loadPlugin, loadState, type StateModule } from '../loader.ts'
 import type { Plugin } from '../plugin.ts'
@@ -156,6 +156,7 @@ export async function resolveConfig(read: ConfigSource, options: ResolveOptions 
     selected,
     problems,
     named.filter((plugin) => !selected.includes(plugin)),
+    lacksProvider(selected) ? await loadBuiltins() : [],
   )
   problems.push(...nameClashes(plugins))
 
@@ -399,4 +400,10 @@ async function resolveState(sections: Sections, source: ConfigSource, origin: Or
 export function dataDirOf({ storage }: NodeConfig): string | undefined {
   const directory = storage?.config.data_dir
   return typeof directory === 'string' ? resolve(directory) : undefined
+}
+
+/** Those that can be loaded: of the others it is said where they are selected. */
+async function loadBuiltins(): Promise<Plugin[]> {
+  const loaded = await Promise.allSettled(builtinPlugins().map((id) => loadPlugin(id, process.cwd())))
+  return loaded.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
 }

@@ -2,7 +2,7 @@
 import { resolve } from 'node:path'
 import { Type } from '../lib/schema/index.ts'
 import { didYouMean } from '../lib/text/index.ts'
-import { builtinPlugins, loadPlugin } from '../loader.ts'
+import { BUILTIN_ENGINES, builtinPlugins, loadPlugin } from '../loader.ts'
 import type { Plugin } from '../plugin.ts'
 import type { ConfigSource, Tree } from './config.ts'
 import { withPaths } from './file-path.ts'
@@ -35,6 +35,8 @@ export class Sections {
   private readonly owned = new Set<string>()
   /** Keys of the sections that several owners share, by section. */
   private readonly shared = new Map<string, Set<string>>()
+  /** Tables within a section that its schema does not know, and what to say of those that nobody owns. */
+  private readonly strays = new Map<string, string>()
 
   /** @param unset keys whose values are not known. */
   constructor(tree: Tree, source: ConfigSource, unset: ReadonlySet<string>, problems: string[]) {
@@ -87,6 +89,7 @@ export class Sections {
         if (!this.shared.has(section) || Object.hasOwn(schema.properties ?? {}, path[0])) put(raw as Tree, schema, path, text)
       }
     }
+    if (typeof raw === 'object' && !Array.isArray(raw)) this.setAside(section, schema, raw as Tree)
     const whole = absent === undefined || Array.isArray(raw) || typeof raw !== 'object' ? raw : { ...absent(raw as Tree), ...raw }
     const checked = checkSection(schema, whole, section, origin, this.problems, this.unset)
     const { overrides, folder } = this.source
@@ -94,6 +97,18 @@ export class Sections {
       if (path.includes('\0')) this.problems.push(`cannot use "${key}" ${JSON.stringify(path)} in ${origin(key)}: no path has a NUL character; leave it out`)
       return resolve(overrides.has(key) ? process.cwd() : folder, path)
     })
+  }
+
+  /** They may be sections of others, which refuseRest knows. */
+  private setAside(section: string, schema: Schema, raw: Tree): void {
+    const { properties, patternProperties, additionalProperties = false } = schema
+    if (properties === undefined || patternProperties !== undefined || additionalProperties !== false) return
+    const names = Object.keys(properties)
+    for (const [name, value] of Object.entries(raw)) {
+      if (names.includes(name) || typeof value !== 'object' || value === null || Array.isArray(value)) continue
+      this.strays.set(`${section}.${name}`, didYouMean(name, names, `the keys of [${section}] are ${names.join(', ')}`))
+      delete raw[name]
+    }
   }
 
   drop(section: string): void {
@@ -136,8 +151,9 @@ export class Sections {
 
   /** @param complete false: a plugin could not be loaded, and what belongs to it is not known. */
   async refuseRest(databaseUsed: boolean, complete: boolean): Promise<void> {
-    if (Object.keys(this.tree).length === 0) return
+    if (Object.keys(this.tree).length === 0 && this.strays.size === 0) return
     const { owners, places } = await sectionOwners()
+    this.refuseStrays(owners)
     const known = ['plugins', ...this.owned]
     for (const [name, value] of Object.entries(this.tree)) {
       if (name === 'database' && !databaseUsed) {
@@ -161,6 +177,23 @@ export class Sections {
       this.problems.push(
         `cannot use ${table ? `section "[${path}]"` : `key "${path}"`} in ${this.source.file}: ${owner === undefined ? 'there is no such name; ' : ''}${hint}`,
       )
+    }
+  }
+
+  private refuseStrays(owners: Map<string, string>): void {
+    for (const [path, otherwise] of this.strays) {
+      const owner = owners.get(path)
+      const engine = BUILTIN_ENGINES.find((name) => path === `database.${name}`)
+      const [what, why] =
+        owner !== undefined
+          ? [`section "[${path}]"`, ownedText(owner, 'section')]
+          : engine !== undefined
+            ? [
+                `section "[${path}]"`,
+                `it is of the storage engine "${engine}", which is not selected; set engine = "${engine}" in [database] or remove the section`,
+              ]
+            : [`"${path}"`, `there is no such key; ${otherwise}`]
+      this.problems.push(`cannot use ${what} in ${this.source.file}: ${why}`)
     }
   }
 

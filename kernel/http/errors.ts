@@ -126,30 +126,27 @@ export class KnownPaths {
   private readonly patterns = new Map<string, { pattern: RegExp; methods: Set<string>; errorHandler: ErrorHandler | undefined }>()
   private readonly prefixes: { prefix: string; errorHandler: ErrorHandler }[] = []
   private readonly hints = new Map<string, string>()
-  private readonly idlePlugins: () => readonly string[]
-  private idle: readonly string[] | undefined
+  private readonly idlePlugins: () => ReadonlyMap<string, readonly string[]>
+  private idle: ReadonlyMap<string, readonly RegExp[]> | undefined
 
-  /** @param idlePlugins ids of built-in plugins that do not run. */
-  constructor(idlePlugins: () => readonly string[]) {
+  /** @param idlePlugins ids of built-in plugins that do not run, and their routes. */
+  constructor(idlePlugins: () => ReadonlyMap<string, readonly string[]>) {
     this.idlePlugins = idlePlugins
   }
 
-  /** Whose path it may be: the plugin that does not run and that a part of it is called after, as /api/v1/triggers. */
+  /** Whose path it is, or may be: a plugin that does not run and has such a route, or that a part of the path is called after, as /api/v1/triggers. */
   private idlePlugin(path: string): string | undefined {
-    this.idle ??= this.idlePlugins()
+    this.idle ??= new Map([...this.idlePlugins()].map(([id, routes]) => [id, routes.map((route) => new RegExp(`^${routeText(route)}$`))]))
+    for (const [id, routes] of this.idle) if (routes.some((route) => route.test(path))) return id
     const parts = path.split('/')
-    return this.idle.find((id) => parts.includes(id))
+    return [...this.idle.keys()].find((id) => parts.includes(id))
   }
 
   /** @param errorHandler of the route, where it has one of its own. */
   add(path: string, methods: string | readonly string[], errorHandler?: ErrorHandler): void {
     let known = this.patterns.get(path)
     if (known === undefined) {
-      const text = path
-        .split('/')
-        .map((part) => (part === '*' ? '.*' : part.startsWith(':') ? '[^/]+' : part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')))
-        .join('/')
-      this.patterns.set(path, (known = { pattern: new RegExp(`^${text}$`), methods: new Set(), errorHandler }))
+      this.patterns.set(path, (known = { pattern: new RegExp(`^${routeText(path)}$`), methods: new Set(), errorHandler }))
     }
     for (const method of [methods].flat()) known.methods.add(method)
   }
@@ -223,4 +220,12 @@ export function unroutable(request: IncomingMessage, known: KnownPaths): { error
   const allow = methods.join(', ')
   const text = `cannot ${request.method} "${path.slice(0, 256)}": the path answers to ${allow}${known.methodHint(path)}`
   return { error: new SvcError('METHOD_NOT_ALLOWED', text), allow }
+}
+
+/** Of a route as plugins write it, such as /api/v1/rollups/:name. */
+function routeText(route: string): string {
+  return route
+    .split('/')
+    .map((part) => (part === '*' ? '.*' : part.startsWith(':') ? '[^/]+' : part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')))
+    .join('/')
 }

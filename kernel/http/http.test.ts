@@ -132,6 +132,13 @@ t.test('every failure has the envelope', async (t) => {
       'NOT_FOUND',
       /lists them; plugin "triggers" does not run here: put it into plugins, /,
     ],
+    ...['/write?db=x', '/api/v1/signals', '/api/v1/query', '/api/v1/admin/agents/runs/a'].map((url, i): (typeof cases)[number] => [
+      `path of a plugin that does not run and that it is not called after: ${url}`,
+      { url },
+      404,
+      'NOT_FOUND',
+      new RegExp(`lists them; plugin "${['line_protocol', 'triggers', 'promql', 'agent_plane'][i]}" does not run here: put it into plugins, `),
+    ]),
     ['own fault', { url: '/boom' }, 500, 'INTERNAL_ERROR', /^INTERNAL_ERROR: an internal error occurred$/],
     ['bad path encoding', { url: '/%zz?token=hunter2' }, 400, 'BAD_REQUEST', /^cannot decode the path: (?!.*hunter2)/],
     ['long path parameter', { url: `/query/${'hunter2'.repeat(1000)}?token=hunter2` }, 400, 'BAD_REQUEST', /^cannot find the path: (?!.*hunter2)/],

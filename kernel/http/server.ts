@@ -74,7 +74,7 @@ interface HttpDependencies {
   metrics: Metrics
   tracing: Tracing
   /** Ids of built-in plugins that do not run, for messages. */
-  idlePlugins(): readonly string[]
+  idlePlugins(): ReadonlyMap<string, readonly string[]>
   clock: Clock
 }
 

@@ -26,6 +26,8 @@ async function discover({ issuer, discoveryUrl }: Extract<KeySetSource, { issuer
     if (discoveryUrl.protocol === 'https:' && url.protocol !== 'https:') throw new Error('its jwks_uri is in plain text, and the issuer is not')
     return url
   } catch (error) {
-    throw new Error(`cannot discover the keys of the issuer at "${discoveryUrl}": ${(error as Error).message}`)
+    const { message } = error as Error
+    const hint = message.includes('auth.jwt.issuer') ? '' : '; see that the issuer answers there, and that auth.jwt.issuer is its address'
+    throw new Error(`cannot discover the keys of the issuer at "${discoveryUrl}": ${message}${hint}`)
   }
 }

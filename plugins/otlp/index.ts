@@ -33,6 +33,13 @@ export default definePlugin({
     const method = exportMethod(handler, config.max_decompressed_bytes)
     // For the listener on a port of its own, and the one that is there for gRPC anyway, which begins to listen after the start phase.
     svc.provide('otlp_export', method)
+    // Where exporters send by themselves that are given an address for all signals.
+    for (const path of ['/v1/traces', '/v1/logs'])
+      svc.http.hintBelow(
+        path,
+        'only metrics are kept, by POST /v1/metrics; give the exporter of metrics alone this address, by OTEL_EXPORTER_OTLP_METRICS_ENDPOINT',
+      )
+    svc.http.hintBelow('/opentelemetry/', 'OTLP metrics are taken at /v1/metrics, without a prefix')
     svc.start(() => svc.find<GrpcListener<CallContext>>('grpc_listener')?.add(method))
     for (const url of ['/v1/metrics', '/api/v1/otlp/metrics']) {
       svc.http.route({

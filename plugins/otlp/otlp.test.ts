@@ -332,3 +332,17 @@ t.test('what the storage does not take is to come again, and is not said to be w
   node.storage.write = write
   t.equal((await send(node, writeRequest(one([gauge('g', 1)])))).status, 204)
 })
+
+t.test('traces and logs, which exporters send to the same address by themselves, are told that only metrics are kept', async (t) => {
+  const node = await boot({ plugins: ['otlp'] })
+  t.teardown(() => node.stop())
+  for (const [url, hint] of [
+    ['/v1/traces', /; only metrics are kept, by POST \/v1\/metrics; .*OTEL_EXPORTER_OTLP_METRICS_ENDPOINT/],
+    ['/v1/logs', /; only metrics are kept/],
+    ['/opentelemetry/v1/metrics', /; OTLP metrics are taken at \/v1\/metrics/],
+  ] as const) {
+    const answer = await node.inject({ method: 'POST', url })
+    t.equal(answer.statusCode, 404)
+    t.match(answer.json(), { code: 'NOT_FOUND', error: hint })
+  }
+})

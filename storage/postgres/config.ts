@@ -2,6 +2,7 @@
 import { Secret } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { type Static, Type } from 'svcdb/lib/schema'
+import { didYouMean } from 'svcdb/lib/text'
 
 export const configSchema = Type.Object({
   url: Secret.schema({
@@ -26,6 +27,23 @@ export const configSchema = Type.Object({
 })
 export type PostgresConfig = Static<typeof configSchema>
 
+/** What stands behind the "?": of the driver, and of libpq what the driver can do without. */
+const OPTIONS = [
+  ...['ssl', 'sslmode', 'sslrootcert', 'sslcert', 'sslkey', 'sslnegotiation', 'uselibpqcompat', 'user', 'password', 'host', 'port', 'database'],
+  ...[
+    'options',
+    'application_name',
+    'fallback_application_name',
+    'client_encoding',
+    'connect_timeout',
+    'target_session_attrs',
+    'gssencmode',
+    'channel_binding',
+  ],
+  ...['keepalives', 'keepalives_idle', 'keepalives_interval', 'keepalives_count', 'tcp_user_timeout', 'load_balance_hosts'],
+]
+const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify']
+
 const SCHEME = /^postgres(ql)?:\/\//
 
 /** One URL for each host of a list. @throws CONFIG_ERROR in words that show no secret. */
@@ -38,8 +56,17 @@ export function urlsOf(url: string): string[] {
     const parsed = URL.canParse(one) ? new URL(one) : undefined
     if (parsed === undefined || host === '') throw bad('a host is none, or the user or password has characters that need %-encoding')
     if (parsed.pathname.length < 2) throw bad('it names no database; put /database behind the host')
+    checkOptions(parsed.searchParams)
     return one
   })
+}
+
+/** One that is mistyped would be ignored, and a connection go without TLS. An unknown name may be a part of a password, and is not shown. */
+function checkOptions(options: URLSearchParams): void {
+  for (const name of options.keys())
+    if (!OPTIONS.includes(name)) throw bad(`an option behind the "?" is unknown; ${didYouMean(name, OPTIONS, `the options are ${OPTIONS.join(', ')}`)}`)
+  const mode = options.get('sslmode')
+  if (mode !== null && !SSL_MODES.includes(mode)) throw bad(`sslmode is one of ${SSL_MODES.join(', ')}`)
 }
 
 const bad = (why: string): SvcError => new SvcError('CONFIG_ERROR', `cannot use "state.url": ${why}`)

@@ -3,7 +3,7 @@ import type { StateContext, StateEngine, StateUse } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { idAt, OwnerCommits } from './commits.ts'
 import { type PostgresConfig, urlsOf } from './config.ts'
-import { Connections, failureOf, isPassing, isRefused, type Query } from './connections.ts'
+import { Connections, failureOf, isPassing, isRefused, NotConnected, type Query } from './connections.ts'
 import { Link } from './link.ts'
 import { PostgresMetrics } from './metrics.ts'
 import { OwnerState } from './owner-state.ts'
@@ -66,7 +66,7 @@ export class PostgresState implements StateEngine {
         // A command is about to end; nodes are not.
         const isWorthwhile = error instanceof SvcError ? error.code === 'CONFLICT' && use === 'shared' : isPassing(error)
         if (isFinal(error)) throw refused(error)
-        if (!isWorthwhile || !(await patience.wait())) throw failureOf('open the state store', error)
+        if (!isWorthwhile || !(await patience.wait())) throw error instanceof NotConnected ? notReached(error) : failureOf('open the state store', error)
       }
     }
   }
@@ -139,11 +139,25 @@ export class PostgresState implements StateEngine {
 /** Of failures to connect: no such user, password, database or right. They do not pass. */
 function isFinal(error: unknown): boolean {
   const code = codeOf(error)
-  return code !== undefined && (code.startsWith('28') || code === '3D000' || code === '42501')
+  return (code !== undefined && (code.startsWith('28') || code === '3D000' || code === '42501')) || lacksPassword(error)
 }
+
+/** In the words of the driver, which has no code for it. */
+const lacksPassword = (error: unknown): boolean => /password must be a string|password must be a non-empty string/.test((error as Error).message)
+const lacksTls = (error: unknown): boolean => /does not support SSL/.test((error as Error).message)
 
 const codeOf = (error: unknown): string | undefined => (error as { code?: string }).code ?? (error as { cause?: { code?: string } }).cause?.code
 
 function refused(error: unknown): Error {
+  if (lacksPassword(error))
+    return new SvcError('CONFIG_ERROR', 'cannot open the state store: PostgreSQL wants a password; put it into state.url, PGPASSWORD or ~/.pgpass', {
+      cause: error,
+    })
   return new SvcError('CONFIG_ERROR', `cannot open the state store: PostgreSQL refuses: ${(error as Error).message}; check state.url`, { cause: error })
+}
+
+/** Where no host was reached for as long as it was tried: a start has nobody to try again. */
+function notReached(error: NotConnected): Error {
+  const hint = lacksTls(error) ? 'switch ssl on there, or take sslmode out of state.url' : 'see that it runs, and that state.url has its address'
+  return new SvcError('OVERLOADED', `cannot open the state store: PostgreSQL: ${error.message}; ${hint}`, { cause: error })
 }

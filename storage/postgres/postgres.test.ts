@@ -1,8 +1,11 @@
 /** The state store over a real PostgreSQL: the rules of all state stores, other processes, and what fails. SVC_SEED=<n> repeats a seed. */
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import { followState, Secret } from 'svcdb'
 import { stateHistory, stateRules } from 'svcdb/conformance'
 import t, { type Test } from 'tap'
 import { FaultyLink } from '../../test/support/faulty-link.ts'
+import { freePort } from '../../test/support/free-port.ts'
 import { NO_POSTGRES, startPostgres, type TestPostgres } from '../../test/support/postgres.ts'
 import { eventually } from '../../test/support/until.ts'
 import { idAt } from './commits.ts'
@@ -18,11 +21,43 @@ t.test('what state.url may be', async (t) => {
   t.same(urlsOf('postgres://u:p%40@a:1,b/db?sslmode=require'), ['postgres://u:p%40@a:1/db?sslmode=require', 'postgres://u:p%40@b/db?sslmode=require'])
   for (const url of ['mysql://a/db', 'postgres:///db', 'postgres://a', 'postgres://u@a,/db', 'nonsense'])
     t.throws(() => check({ url: new Secret(url) }), { code: 'CONFIG_ERROR', message: /cannot use "state.url"/ }, url)
+  // An option that is mistyped would leave the connection without TLS, and nobody would know.
+  for (const [query, message] of [
+    ['sslmod=verify-full', /an option behind the "\?" is unknown; did you mean "sslmode"\?$/],
+    ['sslmode=verify_full', /sslmode is one of disable, prefer, require, verify-ca, verify-full, no-verify/],
+    ['secret=1', /^(?!.*secret).* is unknown; the options are ssl, sslmode, /],
+  ] as const)
+    t.throws(() => check({ url: new Secret(`postgres://u@host/db?${query}`) }), { code: 'CONFIG_ERROR', message }, query)
+  t.doesNotThrow(() => check({ url: new Secret('postgres://u@host/db?sslmode=verify-ca&sslrootcert=/ca.pem&target_session_attrs=read-write') }))
   t.throws(() => check({ url: new Secret('postgres://u:se/cret@host/db') }), { message: /^(?!.*(u:se|cret))/ })
   const shown = explain({ url: new Secret('postgres://u:secret@db.example:5433/state'), schema: 'svc' }).join('\n')
   t.match(shown, /db\.example:5433, database state, schema svc[\s\S]*not encrypted/)
   t.notMatch(shown, /secret/)
   t.notMatch(explain({ url: new Secret('postgres://u@127.0.0.1/state'), schema: 'svc' }).join(), /encrypted/)
+})
+
+t.test('a start that PostgreSQL does not let in says what to do', async (t) => {
+  // AuthenticationSASL with SCRAM-SHA-256, and AuthenticationSASLContinue.
+  const demands = [Buffer.from('R\0\0\0\x17\0\0\0\nSCRAM-SHA-256\0\0', 'latin1'), Buffer.from('R\0\0\0\x0a\0\0\0\x0br=', 'latin1')]
+  const server = createServer((socket) => {
+    let asked = 0
+    socket.on('error', () => {}).on('data', () => socket.write(demands[asked++] ?? ''))
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const { PGPASSWORD } = process.env
+  delete process.env.PGPASSWORD
+  t.teardown(() => PGPASSWORD !== undefined && Object.assign(process.env, { PGPASSWORD }))
+  const begun = performance.now()
+  await t.rejects(openState(`postgres://u@127.0.0.1:${port}/db`, { retry_secs: 20 }), {
+    code: 'CONFIG_ERROR',
+    message: /wants a password; put it into state\.url, PGPASSWORD or ~\/\.pgpass$/,
+  })
+  t.ok(performance.now() - begun < 15_000, 'and does not wait for one')
+  await t.rejects(openState(`postgres://u@127.0.0.1:${await freePort()}/db`, { retry_secs: 0 }), {
+    message: /ECONNREFUSED.*; see that it runs, and that state\.url has its address$/,
+  })
 })
 
 const postgres = await startPostgres()
@@ -42,6 +77,13 @@ function real(postgres: TestPostgres): void {
   t.test('the rules of state stores', async (t) => {
     const url = await postgres.database()
     for (const [index, [rule, body]] of stateRules.entries()) await t.test(rule, async (t) => body(t, await open(t, url, { schema: `rule_${index}` })))
+  })
+
+  t.test('TLS that the server does not take is named', async (t) => {
+    const url = await postgres.database()
+    await t.rejects(openState(`${url}?sslmode=no-verify`, { retry_secs: 0 }), {
+      message: /does not support SSL.*; switch ssl on there, or take sslmode out of state\.url$/,
+    })
   })
 
   t.test('a commit waits for the disk, whatever the database is set to', async (t) => {

@@ -98,6 +98,7 @@ t.test('what cannot be a model is refused, saying what to do', async (t) => {
   await refused({ field: 'note' }, 400, /holds string/)
   await refused({ tags: {} }, 400, /several series of "cpu" have these tags: .*"host":"a".*; name tags that one series has/)
   await refused({ tags: { host: 'zz' } }, 404, /no series of "cpu" has these tags/)
+  await refused({ range: { end: 1_796_101_440 } }, 404, /in the range; its end 1796101440 is in nanoseconds, and so in or about 1970: check its unit$/)
   await refused({ tags: { host: 'd' }, model_type: 'ses', params: {} }, 400, /at least 2 points are needed; there are 1/)
   await refused({ range: { start: 5, end: 5 } }, 400, /its range ends at 5, not after its start 5/)
   await refused({ range: { start: 5, last_secs: 5 } }, 400, /both start and last_secs/)

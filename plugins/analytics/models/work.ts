@@ -172,9 +172,14 @@ export class Work {
     if (found !== undefined) return found
     if (maybeNone) return { tags: { ...tags }, times: new BigInt64Array(0), columns: fields.map(() => new Float64Array(0)), found: 0 }
     const named = fields.map((field) => `"${field}"`).join(', ')
-    throw new SvcError('NOT_FOUND', `no series of "${measurement}" has these tags and a value of ${named} in the range`)
+    throw new SvcError('NOT_FOUND', `no series of "${measurement}" has these tags and a value of ${named} in the range${unitHint(end)}`)
   }
 }
+
+/** 1973, in nanoseconds: an end before it is mostly a time of another unit. */
+const PLAUSIBLE = 10n ** 17n
+const unitHint = (end: bigint | undefined): string =>
+  end === undefined || end >= PLAUSIBLE ? '' : `; its end ${end} is in nanoseconds, and so in or about 1970: check its unit`
 
 /** From the end of a training to the newest sample. */
 function stepsOf({ end, interval }: Standing, times: BigInt64Array): number {

@@ -84,10 +84,24 @@ function timeOf(columns: readonly Field[]): TimeColumn | undefined {
     columns.filter((column) => column.name === name && roleOf(column) === undefined && unitOf(column.type) !== undefined),
   )
   const column = given[0] ?? named[0] ?? (stamps.length === 1 ? stamps[0] : undefined)
-  if (column === undefined) return undefined
+  if (column === undefined) {
+    refuseMistaken(columns)
+    return undefined
+  }
   const perSecond = unitOf(column.type)
   if (perSecond === undefined) throw wrong(column.name, `it is the time and is of type ${column.type}; send a timestamp, or int64 in nanoseconds`)
   return { index: columns.indexOf(column), perSecond }
+}
+
+/** Texts and floats of these names are times that were not read as such: with the server's time in their stead, rows of one series would be one point. */
+function refuseMistaken(columns: readonly Field[]): void {
+  const mistaken = columns.find((column) => TIME_NAMES.includes(column.name) && roleOf(column) === undefined && column.type.typeId !== Type.Null)
+  if (mistaken === undefined) return
+  const role = isText(mistaken.type) ? 'tag' : 'field'
+  throw wrong(
+    mistaken.name,
+    `no column is a time, and this one is of type ${mistaken.type}; cast it to a timestamp, or to int64 in nanoseconds, or give it the metadata role=${role} if it is none`,
+  )
 }
 
 /** Integers of 64 bits are nanoseconds. */
@@ -120,7 +134,8 @@ function fieldType({ name, type }: Field): FieldType {
       if ((type as DataType & { bitWidth: number }).bitWidth === 128) return 'decimal'
       break
   }
-  throw wrong(name, `a column of type ${type} cannot be stored; cast it to a number, boolean, decimal128, or text`)
+  const hint = type.typeId === Type.Timestamp ? '; the time is called _time, time or timestamp, or has the metadata role=timestamp' : ''
+  throw wrong(name, `a column of type ${type} cannot be stored; cast it to a number, boolean, decimal128, or text${hint}`)
 }
 
 function wrong(name: string, reason: string): SvcError {

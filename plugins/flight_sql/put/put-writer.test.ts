@@ -208,10 +208,28 @@ t.test('schemas that are no measurement are refused, naming the column', async (
       [one, { name: 'a', vector: times([1n]), role: 'timestamp' }, { name: 'b', vector: times([1n]), role: 'timestamp' }],
       /column "b": it has role=timestamp, and so has "a"/,
     ],
-    [[one, { name: 'a', vector: times([1n]) }, { name: 'b', vector: times([1n]) }], /column "a": a column of type Timestamp<NANOSECOND> cannot be stored/],
+    [
+      [one, { name: 'a', vector: times([1n]) }, { name: 'b', vector: times([1n]) }],
+      /column "a": a column of type Timestamp<NANOSECOND> cannot be stored; .*the time is called _time/,
+    ],
+    // All rows would have the server's time, and those of one series be one point.
+    [
+      [one, { name: 'time', vector: text(['2026-01-31']) }],
+      /column "time": no column is a time, and this one is of type Utf8; cast it to a timestamp, .* role=tag if it is none/,
+    ],
+    [[one, { name: 'timestamp', vector: vectorFromArray([1.7e9], new Float64()) }], /column "timestamp": no column is a time, .* Float64; .* role=field/],
+    [[one, { name: '_time', vector: text(['2026-01-31']) }], /column "_time": no column is a time/],
     [Array.from({ length: 11 }, (_, i) => ({ ...one, name: `f${i}` })), /cannot write 11 fields at once: flight_sql.max_fields_per_point is 10/],
   ]
   for (const [columns, message] of cases) t.throws(() => putting()(columns), { code: 'BAD_REQUEST', message })
+})
+
+t.test('a column that is called like a time and is none is stored where its metadata says so, or another is the time', async (t) => {
+  const one = { name: 'v', vector: vectorFromArray([1], new Int8()) }
+  t.same(putting()([one, { name: 'time', vector: text(['noon']), role: 'tag' }]).points[0].tags, { time: 'noon' })
+  t.same(putting()([one, { name: 'timestamp', vector: vectorFromArray([2], new Float64()), role: 'field' }]).points[0].fields, { v: 1, timestamp: 2 })
+  const { points } = putting()([one, { name: 'time', vector: text(['noon']) }, { name: 'at', vector: times([5n]) }])
+  t.match(points[0], { tags: { time: 'noon' }, time: 5n })
 })
 
 t.test('refused series cost their rows only', async (t) => {

@@ -143,10 +143,18 @@ class StatementParser {
   }
 
   private requireClause(word: string, expected: string): void {
-    if (!this.scanner.keyword(word)) throw this.scanner.refuse(expected, ELSEWHERE[this.scanner.peek()?.toUpperCase() ?? ''])
+    const { scanner } = this
+    if (scanner.keyword(word)) return
+    const next = scanner.peek()
+    throw scanner.refuse(
+      expected,
+      next === undefined && !scanner.ended ? 'a name with other characters stands in double quotes' : ELSEWHERE[next?.toUpperCase() ?? ''],
+    )
   }
 
   private end<T extends Statement>(statement: T, before = ''): T {
+    const { at } = this.scanner
+    if (this.scanner.symbol(';') && !this.scanner.ended) this.scanner.at = at
     if (!this.scanner.ended) throw this.scanner.refuse(`${before}the end of the statement`, ELSEWHERE[this.scanner.peek()?.toUpperCase() ?? ''])
     return statement
   }

@@ -59,7 +59,8 @@ export function sqlError(error: unknown, signal?: AbortSignal, names?: Names): u
 export function hinted(text: string): string {
   if (/(?:^Referenced column|does not have a column named) (["']?)(?:time|timestamp)\1(?!\S)/i.test(text))
     return `${text.replace(/\.$/, '')}; the time of a point is the column _time`
-  if (/^Could not convert string '\d{4}-[^']*' to INT64/.test(text)) return `${text}; a time is written as '2026-01-31T00:00:00Z'`
+  // A time is a whole number to DuckDB here; the text may be compared with a field all the same.
+  if (/^Could not convert string '[^']*' to INT64/.test(text)) return `${text}; a time is written as '2026-01-31T00:00:00Z', a number without quotes`
   if (!/^Referenced column "/i.test(text)) return text
   // What it suggests are columns that the statement reads besides, and not those that there are.
   return `${text.replace(/!?\s*Candidate bindings: [\s\S]*$/, '')}; DESCRIBE lists the columns of a measurement, and text is written in single quotes`
@@ -73,6 +74,12 @@ export function placed(message: string, text: string, at: number): string {
   const place = `${message} (character ${at + 1})`
   const clause = /^BY\b/i.test(text.slice(at)) ? /\b(?:SAMPLE|LATEST)\s+$/i.exec(text.slice(Math.max(at - 32, 0), at)) : null
   if (clause !== null) return `${place}; ${/^s/i.test(clause[0]) ? SAMPLE_BY : LATEST_BY}`
+  const keys = /^KEYS\b/i.test(text.slice(at)) ? /\bSHOW\s+(?:TAG|FIELD)\s+$/i.test(text.slice(Math.max(at - 32, 0), at)) : false
+  if (keys) {
+    const [, of = '<measurement>'] = /^KEYS\s+FROM\s+(\w{1,64})/i.exec(text.slice(at)) ?? []
+    return `${place}; DESCRIBE ${of} has the tags and fields, SHOW TABLES the measurements`
+  }
+  if (/^\s*from\s*\(\s*bucket\b/i.test(text)) return `${place}; this is Flux, and what is answered is SQL`
   return /\d$/.test(text.slice(0, at)) && /^(?:ns|us|ms|[smhdwy])\b/i.test(text.slice(at))
     ? `${place}; a duration is INTERVAL '1 hour', in time_bucket '1h'`
     : place

@@ -386,7 +386,7 @@ function baseTable(p: Printer, node: Node, scope: Scope): From {
   const schema = node.schema_name === undefined ? '' : foldName(String(node.schema_name))
   // Tools write the whole name, as information_schema has it.
   if (node.catalog_name !== undefined && foldName(String(node.catalog_name)) !== foldName(catalogName(p.namespace)))
-    throw refuse(`cannot read "${[node.catalog_name, node.schema_name, table].join('.')}": there are no other databases here`)
+    throw refuse(`cannot read "${[node.catalog_name, node.schema_name, table].join('.')}": there are no other databases here; write "${table}" alone`)
   const view = schema === 'information_schema' ? informationSchema(foldName(table)) : undefined
   if (view !== undefined) {
     const columns = defaults((node.column_name_alias ?? []) as string[], view.columns)
