@@ -11,6 +11,12 @@ export const configSchema = Type.Object({
     maximum: 100_000,
     description: 'Rollups that have one measurement as their source: each of its late writes is looked at for all of them',
   }),
+  max_tiers: Type.Integer({
+    default: 16,
+    minimum: 1,
+    maximum: 1000,
+    description: 'Rollups that rest on one another, such as days on hours on minutes: late writes are looked at for all that are above',
+  }),
   max_series_per_rollup: Type.Integer({
     default: 1_000_000,
     minimum: 1,

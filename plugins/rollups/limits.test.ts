@@ -53,6 +53,16 @@ t.test('max_rollups and max_rollups_per_measurement', async (t) => {
   t.equal((await create(node, 'd'))[0], 201, 'there is room again')
 })
 
+t.test('max_tiers', async (t) => {
+  const node = await start(t, { max_tiers: 3 })
+  t.equal((await create(node, 'a'))[0], 201)
+  t.equal((await create(node, 'b', 'a_1h'))[0], 201)
+  t.equal((await create(node, 'd', 'c_1h'))[0], 201, 'its source is computed by nobody yet')
+  t.match(await create(node, 'c', 'b_1h'), [429, /more than 3 would rest on one another, and rollups\.max_tiers is as many/], 'that would be between them')
+  t.equal((await create(node, 'e', 'b_1h'))[0], 201)
+  t.match(await create(node, 'f', 'e_1h'), [429, /rollups\.max_tiers/])
+})
+
 t.test('max_query_rows', async (t) => {
   const node = await start(t, { max_query_rows: 3 })
   await write(

@@ -4,7 +4,7 @@ import t from 'tap'
 import { definitionOf } from './definition.ts'
 import { Registry } from './registry.ts'
 
-const limits = { perNamespace: 1000, perSource: 1000, inAll: 1000, dirtyRanges: 64 }
+const limits = { perNamespace: 1000, perSource: 1000, tiers: 16, inAll: 1000, dirtyRanges: 64 }
 const watcher = { made() {}, deleted() {}, failed() {} }
 const named = (name: string) => definitionOf({ name, source_measurement: 'cpu', target_measurement: `cpu_${name}`, every: '1h', aggregations: ['sum'] }, '', 0n)
 

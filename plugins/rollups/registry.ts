@@ -27,6 +27,8 @@ const FEW = 16
 interface RegistryLimits {
   perNamespace: number
   perSource: number
+  /** Rollups on top of one another, the lowest included. */
+  tiers: number
   inAll: number
   dirtyRanges: number
 }
@@ -159,9 +161,21 @@ export class Registry {
 
   /** The tiers that rest on it, nearest first. */
   above(rollup: Rollup): Rollup[] {
-    const { namespace, target } = rollup.definition
-    const next = this.of(namespace, target)
-    return [...next, ...next.flatMap((tier) => this.above(tier))]
+    const found: Rollup[] = []
+    for (let next = this.onTopOf([rollup]); next.length > 0; next = this.onTopOf(next)) found.push(...next)
+    return found
+  }
+
+  private onTopOf(rollups: readonly Rollup[]): Rollup[] {
+    return rollups.flatMap(({ definition: { namespace, target } }) => this.of(namespace, target))
+  }
+
+  /** How many rest on one another once there is another of this source and target. */
+  private tiersWith({ namespace, source, target }: Definition): number {
+    let tiers = 1
+    for (let below = this.writerOf(namespace, source); below !== undefined; below = this.writerOf(namespace, below.definition.source)) tiers++
+    for (let above = this.of(namespace, target); above.length > 0; above = this.onTopOf(above)) tiers++
+    return tiers
   }
 
   /** @throws CONFLICT for a name or a target that is taken, INVALID_REQUEST for a cycle, RATE_LIMITED for one too many. */
@@ -177,6 +191,11 @@ export class Registry {
       throw refused('RATE_LIMITED', `the namespace has ${this.limits.perNamespace}, and rollups.max_rollups_per_namespace is as many; delete one`)
     if (this.of(namespace, source).length >= this.limits.perSource)
       throw refused('RATE_LIMITED', `${this.limits.perSource} aggregate "${source}", and rollups.max_rollups_per_measurement is as many; delete one`)
+    if (this.tiersWith(definition) > this.limits.tiers)
+      throw refused(
+        'RATE_LIMITED',
+        `more than ${this.limits.tiers} would rest on one another, and rollups.max_tiers is as many; choose a source that is nearer to the raw data`,
+      )
     if (this.size >= this.limits.inAll) throw refused('RATE_LIMITED', `the server has ${this.limits.inAll}, and rollups.max_rollups is as many; delete one`)
   }
 

@@ -5,7 +5,7 @@ import { Registry } from './registry.ts'
 import { trim } from './retention.ts'
 
 const HOUR = 3_600_000_000_000n
-const limits = { perNamespace: 10, perSource: 10, inAll: 10, dirtyRanges: 64 }
+const limits = { perNamespace: 10, perSource: 10, tiers: 10, inAll: 10, dirtyRanges: 64 }
 const watcher = { made() {}, deleted() {}, failed() {} }
 const body = { every: '1h', aggregations: ['sum'] }
 

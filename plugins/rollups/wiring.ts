@@ -28,6 +28,7 @@ export class Rollups {
     const registry = new Registry({
       perNamespace: config.max_rollups_per_namespace,
       perSource: config.max_rollups_per_measurement,
+      tiers: config.max_tiers,
       inAll: config.max_rollups,
       dirtyRanges: config.max_dirty_ranges,
     })

@@ -31,7 +31,7 @@ t.test('what is stored under those keys is where a node goes on', async (t) => {
     tx.put(`progress/${history}//cpu_hourly`, progress)
     tx.put(`position/${history}`, position)
   })
-  const registry = new Registry({ perNamespace: 10, perSource: 10, inAll: 10, dirtyRanges: 16 })
+  const registry = new Registry({ perNamespace: 10, perSource: 10, tiers: 16, inAll: 10, dirtyRanges: 16 })
   const nothing = { made: t.fail, deleted: t.fail, failed: t.fail }
   await registry.open(state, { now: position, shared: false }, nothing)
   t.teardown(() => registry.close())
