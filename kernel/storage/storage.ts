@@ -147,6 +147,8 @@ export interface BackupDirectories {
   resolve(path: string): Promise<string>
   /** Directories right below one; none when it is not there. Those that are not `finished` are no backups, or what a crash has left of one. */
   list(directory: string): Promise<{ name: string; finished: boolean }[]>
+  /** What a finished one says of itself; its files are not looked at. @throws INVALID_REQUEST where that cannot be read. */
+  manifest?(directory: string): Promise<BackupManifest>
   /** Removes one with all that is in it; cut short, it is not finished. */
   remove(directory: string): Promise<void>
 }

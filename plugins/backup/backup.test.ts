@@ -249,6 +249,52 @@ t.test('checkpoints: named by their time, the oldest go after a success, unfinis
   t.same(checkpoints(), before)
 })
 
+t.test('checkpoints of a database that was lost are not driven out by those of one that was begun anew', async (t) => {
+  const root = temporaryFolder(t)
+  const directory = join(root, 'checkpoints')
+  const lines: string[] = []
+  let now = Math.floor(Date.now() / 1000) * 1000
+  const options = {
+    clock: { ...systemClock, now: () => now },
+    config: { server: { backup_root: root }, database: { checkpoints: { interval_secs: 1, keep: 2 } } },
+  }
+  const finished = () => (existsSync(directory) ? readdirSync(directory) : []).filter((name) => existsSync(join(directory, name, 'backup_manifest.json')))
+  const passes = async (secs: number) => {
+    for (let sec = 0; sec < secs; sec++) {
+      now += 1000
+      await until(`checkpoint of ${now}`, () => finished().includes(checkpointName(now)))
+    }
+  }
+  const lost = await node(t, options)
+  await until('the first', () => finished().length === 1)
+  await write(lost, 0, 100)
+  await write(lost, 100, 200)
+  await passes(2)
+  await until('two are left', () => finished().length === 2)
+  await lost.stop()
+  const kept = finished()
+  // Another data directory, as where its volume is not there.
+  const anew = await node(t, { ...options, log: (line) => lines.push(line) })
+  await write(anew, 0, 10)
+  await passes(4)
+  await until('those of this one are as many as are kept', () => finished().length === 4)
+  t.same(finished().slice(0, 2), kept)
+  const told = () => lines.map((line) => JSON.parse(line)).filter(({ checkpoints }) => checkpoints !== undefined)
+  t.match(
+    told(),
+    [
+      { level: 'warn', checkpoints: [kept[0]] },
+      { level: 'warn', checkpoints: kept, msg: /writes that this database does not have/ },
+    ],
+    'each once',
+  )
+  t.equal((await post(anew, 'backup/verify', { backup_dir: `checkpoints/${kept[1]}` })).statusCode, 200)
+  for (let from = 10; from < 13; from++) await write(anew, from, from + 1)
+  await passes(1)
+  await until('it has had as many', () => finished().length === 2)
+  t.same(finished(), [checkpointName(now - 1000), checkpointName(now)])
+})
+
 t.test('names and times of checkpoints', async (t) => {
   t.equal(checkpointName(Date.UTC(2024, 1, 29, 23, 59, 59, 999)), '20240229T235959Z')
   t.equal(checkpointTime('20240229T235959Z'), Date.UTC(2024, 1, 29, 23, 59, 59))

@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import type { BackupDirectories, Clock, Svc } from 'svcdb'
 import { checkpointName, checkpointTime, surplus, waitFor } from './checkpoint-names.ts'
+import type { BackupAnswer } from './schemas.ts'
 
 interface CheckpointDependencies {
   /** Absolute. */
@@ -11,11 +12,16 @@ interface CheckpointDependencies {
   keep: number
   clock: Clock
   log: Svc['log']
-  make(directory: string): Promise<unknown>
+  make(directory: string): Promise<BackupAnswer>
 }
+
+const AHEAD =
+  'checkpoints have writes that this database does not have: it was begun anew, or restored from an older one. They are kept beside database.checkpoints.keep others: restore one, or remove them'
 
 export class Checkpoints {
   private readonly dependencies: CheckpointDependencies
+  /** Names of what was told last to be ahead. */
+  private told = ''
 
   constructor(dependencies: CheckpointDependencies) {
     this.dependencies = dependencies
@@ -29,12 +35,29 @@ export class Checkpoints {
 
   /** One checkpoint, and then the clearing away: a failure removes nothing that is finished. */
   async run(): Promise<void> {
-    const { directory, keep, clock, make } = this.dependencies
+    const { directory, keep, clock, make, log } = this.dependencies
     // First, for their space.
     for (const name of (await this.list()).unfinished) await this.remove(name)
     const name = checkpointName(clock.now())
-    await make(join(directory(), name))
-    for (const old of surplus((await this.list()).finished, keep, name)) await this.remove(old)
+    const { wal_sequence: sequence = Number.POSITIVE_INFINITY } = await make(join(directory(), name))
+    const ahead: string[] = []
+    for (const old of surplus((await this.list()).finished, keep, name)) {
+      // Where the volume of the data was lost, these are all that there is.
+      if (sequence < (await this.sequenceOf(old))) ahead.push(old)
+      else await this.remove(old)
+    }
+    if (ahead.length > 0 && ahead.join() !== this.told) log.warn({ checkpoints: ahead }, AHEAD)
+    this.told = ahead.join()
+  }
+
+  /** Of the newest record that a checkpoint has: it rises with each write, from start to start. */
+  private async sequenceOf(name: string): Promise<number> {
+    const { directory, directories } = this.dependencies
+    // What cannot be read is no use: it goes like others.
+    const manifest = await directories()
+      .manifest?.(join(directory(), name))
+      .catch(() => undefined)
+    return manifest?.statistics.wal_sequence ?? 0
   }
 
   private async list(): Promise<{ finished: string[]; unfinished: string[] }> {

@@ -2,7 +2,7 @@
  * Opens a data directory: makes everything that works on it, each from what was made before it, and puts back what catalog and log have. What one
  * part asks of another that comes later goes through a `Signal`.
  *
- * The order of steps on disk: lock, directories, catalog, segment files, orphans, log. Nothing is served before all of it has succeeded.
+ * The order of steps on disk: lock, directories, catalog, segment files, log, files that no catalog names. Nothing is served before all of it has succeeded.
  */
 import { resolve } from 'node:path'
 import type { RetentionHold, StorageContext } from 'svcdb'
@@ -19,7 +19,7 @@ import { openEncryption } from './encryption/open.ts'
 import { type DirectoryLock, type Environment, lockTexts } from './environment.ts'
 import { Exports } from './export/exports.ts'
 import { engineGauges } from './gauges.ts'
-import { directoriesAbove, holdsData, makeDataDirectory, syncAbove } from './integrity/startup.ts'
+import { clearUnnamed, directoriesAbove, holdsData, makeDataDirectory, syncAbove } from './integrity/startup.ts'
 import { memoryGauge } from './memory-gauge.ts'
 import { replayLog } from './opening/log-replay.ts'
 import { type MaintenanceSide, openMaintenanceSide } from './opening/maintenance-side.ts'
@@ -29,6 +29,7 @@ import { openThreadsAndRemoval } from './opening/threads-and-removal.ts'
 import { openWriteSide } from './opening/write-side.ts'
 import { paths } from './paths.ts'
 import { Signal } from './signal.ts'
+import { segmentFiles } from './threads/segment-entry.ts'
 
 interface OpenOptions {
   config: DatabaseConfig
@@ -87,7 +88,10 @@ async function build(opening: Opening, { gate, holds }: Pick<OpenOptions, 'gate'
   const writing = openWriteSide(opening, data, () => upkeep.writer.floor)
   const threads = openThreadsAndRemoval(opening, data, writing)
   const upkeep: MaintenanceSide = openMaintenanceSide(opening, data, writing, threads, holds)
-  await replayLog(opening, data, writing, threads)
+  const rowsInLog = await replayLog(opening, data, writing, threads)
+  const { damaged: damagedDir, segments: segmentsDir } = dirs
+  const named = new Set(data.found.flatMap(segmentFiles))
+  await clearUnnamed({ dataDir, damagedDir, segmentsDir, named, nextSegment: opening.counters?.nextSegment ?? 1, rowsInLog, log, fs: environment.fs })
   log.info({ preset: config.preset }, `durability: ${durabilityText(policy)}`)
 
   const { base, shared, schema, index, segments, tombstones, memtables, readers, slabs, windows, clock } = data

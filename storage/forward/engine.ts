@@ -383,6 +383,7 @@ export class ForwardEngine implements StorageEngine {
       fs: this.environment.fs,
       timers: realTimers,
       now: () => context.now(),
+      monotonic: this.environment.monotonic,
       events: {
         dropped: (reason, records, points) => {
           metrics.dropped.inc({ reason }, points)

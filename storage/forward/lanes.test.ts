@@ -66,7 +66,7 @@ function edgeTo(t: Test, { url }: Pick<Node, 'url'>, forward: Record<string, unk
   const dir = temporaryFolder(t)
   const clock = { ms: NOW_MS }
   const said: string[] = []
-  const environment = impatient()
+  const environment = { ...impatient(), monotonic: () => realEnvironment.monotonic() + clock.ms - NOW_MS }
   const say = (given: object, text?: string) => void said.push(`${text} ${JSON.stringify(given)}`)
   const start = async (more: Record<string, unknown> = {}): Promise<ForwardEngine> => {
     const config = { data_dir: dir, forward: { upstream: [{ name: 'one', url }], ...forward, ...more } }

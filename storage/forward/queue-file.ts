@@ -27,8 +27,8 @@ export interface QueueFile {
   bytes: number
   /** Of its first record; undefined while there is none, or it cannot be read. */
   first: RecordHead | undefined
-  /** When its last record was taken, where that is known. */
-  newestMs: number | undefined
+  /** Its last record, where that is known. */
+  newest: Pick<RecordHead, 'sequence' | 'takenMs'> | undefined
 }
 
 /** Fewer bytes where the file ends, none where it is gone. */
@@ -150,7 +150,7 @@ export async function settle(fs: FileSystem, dir: string, file: QueueFile, newes
     }
     const next = at + FRAME_HEADER + view.getUint32(at, true)
     const head = headOf(bytes, at + FRAME_HEADER, next)
-    file.newestMs = head?.takenMs ?? file.newestMs
+    file.newest = head ?? file.newest
     if (head !== undefined) end = { sequence: head.sequence + 1, points: head.before + head.points }
     durable = view.getUint32(at + 8, true)
     at = next

@@ -16,6 +16,7 @@ import type { FileSystem } from '../common/log/file-system.ts'
 import { frameFault } from '../common/log/frames.ts'
 import { FRAME_HEADER, type FsyncPolicy, Wal } from '../common/log/log.ts'
 import type { Timers } from '../common/timers.ts'
+import { Ages } from './ages.ts'
 import { queueFileName, queueFileNumber } from './paths.ts'
 import { bytesOf, firstHead, isUnreadable, keepDamaged, nextFrame, QUEUE_FORM, type QueueFile, settle } from './queue-file.ts'
 import type { Choose, DropReason, QueueBounds, QueueEvents, ReadRecord, ReadRecords } from './queue-types.ts'
@@ -34,6 +35,7 @@ interface QueueOptions {
   fs: FileSystem
   timers: Timers
   now(): number
+  monotonic(): number
   events: QueueEvents
 }
 
@@ -42,6 +44,7 @@ export class Queue {
   private readonly options: QueueOptions
   private readonly log: Wal
   private readonly removal: Removal
+  readonly ages: Ages
   /** In order; the last one is written to. */
   private files: QueueFile[] = []
   /** Bytes of the last file that senders may read. */
@@ -64,6 +67,7 @@ export class Queue {
     this.options = options
     const { dir, policy, fs, timers, events } = options
     this.removal = new Removal(options)
+    this.ages = new Ages(options.bounds.maxAgeMs, options)
     this.log = new Wal(dir, QUEUE_FORM, policy, fs, { fsyncs: () => events.fsyncs(), written: (bytes) => events.written(bytes) }, timers)
   }
 
@@ -96,7 +100,8 @@ export class Queue {
     this.files = this.files.filter(({ file, bytes }) => bytes > MAGIC || !this.removal.remove(file))
     this.end = { file: (numbers.at(-1) ?? 0) + 1, offset: MAGIC, sequence: this.sequence, points: this.points }
     this.log.begin(this.end.file)
-    this.files.push({ file: this.end.file, bytes: MAGIC, first: undefined, newestMs: undefined })
+    this.files.push({ file: this.end.file, bytes: MAGIC, first: undefined, newest: undefined })
+    this.ages.begin(this.sequence)
   }
 
   async close(): Promise<void> {
@@ -192,6 +197,7 @@ export class Queue {
       }
       this.sequence++
       this.points += head.points
+      this.ages.taken(whole)
       try {
         this.log.append(encode, applied, failed)
       } catch (error) {
@@ -298,17 +304,17 @@ export class Queue {
 
   /** Drops files whose records are all too old. Call now and then. */
   expire(): void {
-    const { maxAgeMs } = this.options.bounds
-    if (maxAgeMs <= 0) return
-    const before = this.options.now() - maxAgeMs
+    if (this.options.bounds.maxAgeMs <= 0) return
+    this.ages.forget(this.start().sequence)
     while (this.files.length > 1) {
-      const newest = this.files[1].first?.takenMs ?? this.files[0].newestMs
-      if (newest === undefined || newest >= before) break
+      const [{ first, newest }, { first: following }] = this.files
+      // Clocks that were set between two starts: the later record may have the earlier time.
+      if ((newest ?? following) === undefined || ![first, newest, following].every((head) => head === undefined || this.ages.isTooOld(head))) break
       this.dropFirst('age')
     }
     const newest = this.files.at(-1)?.first
     // So that the newest file can go as a whole, too, when nothing more is written.
-    if (newest !== undefined && newest.takenMs < before) this.rotate()
+    if (newest !== undefined && this.ages.isTooOld(newest)) this.rotate()
   }
 
   // ---
@@ -323,7 +329,7 @@ export class Queue {
     const path = join(dir, queueFileName(file))
     try {
       const bytes = fs.sizeSync(path) ?? 0
-      return { file, bytes, first: await firstHead(fs, path, bytes), newestMs: undefined }
+      return { file, bytes, first: await firstHead(fs, path, bytes), newest: undefined }
     } catch (error) {
       if (!isUnreadable(error)) throw error
       events.damaged(queueFileName(file), 0, 0, `the disk does not say how long it is: ${(error as Error).message}`)
@@ -334,12 +340,12 @@ export class Queue {
   private taken(head: RecordHead, bytes: number): void {
     let file = this.files.at(-1) as QueueFile
     if (this.log.file !== file.file) {
-      file = { file: this.log.file, bytes: MAGIC, first: undefined, newestMs: undefined }
+      file = { file: this.log.file, bytes: MAGIC, first: undefined, newest: undefined }
       this.files.push(file)
       this.readable = MAGIC
     }
     file.first ??= head
-    file.newestMs = head.takenMs
+    file.newest = head
     file.bytes += bytes
     this.readable += bytes
     this.end = { file: file.file, offset: this.readable, sequence: head.sequence + 1, points: head.before + head.points }
@@ -364,7 +370,7 @@ export class Queue {
         // The one before goes on being written.
         return this.options.events.warning(error, 'cannot begin a new file of the queue')
       }
-      this.files.push({ file: this.log.file, bytes: MAGIC, first: undefined, newestMs: undefined })
+      this.files.push({ file: this.log.file, bytes: MAGIC, first: undefined, newest: undefined })
       this.readable = MAGIC
       this.removeDone()
     })

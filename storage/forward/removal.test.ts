@@ -36,7 +36,7 @@ for (const [what, bounds] of Object.entries({
         max_string_bytes: 128 * KIB,
         forward: { upstream: [{ name: 'one', url: 'http://127.0.0.1:9' }], file_size: 64 * KIB, ...forward },
       }
-      const edge = edgeOf(config, { environment: { ...realEnvironment, fs }, now: () => now })
+      const edge = edgeOf(config, { environment: { ...realEnvironment, fs, monotonic: () => now }, now: () => now })
       await edge.open()
       t.teardown(() => edge.close())
       return edge
@@ -55,6 +55,8 @@ for (const [what, bounds] of Object.entries({
     setImmediate(next)
     now += 3_600_000
     const edge = await start(bounds)
+    // What is left at a start of such an age.
+    now += 31_000
     await write(edge, [point(FILES)], { namespace: '' })
     while (files() > 70) await new Promise((go) => setImmediate(go))
     going = false

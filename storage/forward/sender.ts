@@ -347,8 +347,7 @@ export class Sender {
   }
 
   private isOld({ record }: ReadRecord): boolean {
-    const { max_age_secs } = this.options.config
-    return max_age_secs > 0 && record.takenMs < this.options.now() - max_age_secs * 1000
+    return this.options.queue.ages.isTooOld(record)
   }
 
   /** What is to be sent of records that are alike; undefined for those that are dropped for their age. */

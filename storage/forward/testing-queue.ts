@@ -36,17 +36,23 @@ function filesOn(disk: LogDisk, aside: Map<string, Uint8Array>, unsized?: string
   return { ...disk.fs, ...more } as unknown as FileSystem
 }
 
+/** `aheadMs`: by how much the wall clock is ahead. */
+export interface TestClock {
+  ms: number
+  aheadMs?: number
+}
+
 export interface Life {
   queue: Queue
   dropped: [reason: string, records: number, points: number][]
   damaged: number
   /** What was set aside, by path. */
   aside: Map<string, Uint8Array>
-  clock: { ms: number }
+  clock: TestClock
 }
 
 /** @param unsized a file of which the disk does not say how long it is. */
-export function lifeOn(disk: LogDisk, bounds: Partial<QueueBounds> = {}, clock = { ms: 1000 }, unsized?: string): Life {
+export function lifeOn(disk: LogDisk, bounds: Partial<QueueBounds> = {}, clock: TestClock = { ms: 1000 }, unsized?: string): Life {
   const life: Life = { queue: undefined as never, dropped: [], damaged: 0, aside: new Map(), clock }
   life.queue = new Queue({
     dir: 'queue',
@@ -55,7 +61,8 @@ export function lifeOn(disk: LogDisk, bounds: Partial<QueueBounds> = {}, clock =
     bounds: { ...BOUNDS, ...bounds },
     fs: filesOn(disk, life.aside, unsized),
     timers: disk.timers,
-    now: () => clock.ms,
+    now: () => clock.ms + (clock.aheadMs ?? 0),
+    monotonic: () => clock.ms,
     events: {
       dropped: (...given) => void life.dropped.push(given),
       damaged: () => void life.damaged++,
@@ -80,7 +87,11 @@ export function append({ queue, clock }: Life, number: number, points: number): 
     table.column('n', 'float64').setF64(row, number)
   }
   names.ended(batch)
-  return queue.append(batch, { points, takenMs: clock.ms, namespace: '', backfill: false, nonFinite: false }, (series) => names.of(series).key)
+  return queue.append(
+    batch,
+    { points, takenMs: clock.ms + (clock.aheadMs ?? 0), namespace: '', backfill: false, nonFinite: false },
+    (series) => names.of(series).key,
+  )
 }
 
 export async function readAll(
@@ -107,7 +118,7 @@ export const settle = (disk: LogDisk): void => {
 }
 
 /** Files with records of two points each. */
-export async function filled(disk: LogDisk, records: number, bounds: Partial<QueueBounds> = {}, clock = { ms: 1000 }): Promise<Life> {
+export async function filled(disk: LogDisk, records: number, bounds: Partial<QueueBounds> = {}, clock: TestClock = { ms: 1000 }): Promise<Life> {
   const life = lifeOn(disk, bounds, clock)
   await disk.run(life.queue.open())
   life.queue.attach(READER, undefined)

@@ -28,6 +28,7 @@ t.test('the example', async (t) => {
     fs: realFileSystem,
     timers: realTimers,
     now: () => 1_700_000_000_000,
+    monotonic: () => 0,
     events: { dropped: nothing, damaged: nothing, warning: nothing, fsyncs: nothing, written: nothing },
   })
   await queue.open()

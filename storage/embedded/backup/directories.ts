@@ -1,9 +1,9 @@
 /** Directories of backups: where they lead, which of them are whole, and their end. */
 import { basename, dirname, join } from 'node:path'
-import type { BackupDirectories } from 'svcdb'
+import type { BackupDirectories, BackupManifest } from 'svcdb'
 import type { FilePromises } from '../../common/log/file-system.ts'
 import { exists } from './disk.ts'
-import { MANIFEST_FILE, UNFINISHED } from './manifest.ts'
+import { decodeManifest, MANIFEST_FILE, summary, UNFINISHED } from './manifest.ts'
 import { layoutOf } from './replacement.ts'
 
 export class Directories implements BackupDirectories {
@@ -31,6 +31,11 @@ export class Directories implements BackupDirectories {
     })
     const names = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name)
     return Promise.all(names.map(async (name) => ({ name, finished: await this.isFinished(join(directory, name)) })))
+  }
+
+  async manifest(directory: string): Promise<BackupManifest> {
+    const { manifest } = await layoutOf(directory, this.files)
+    return summary(decodeManifest(await this.files.readFile(manifest), manifest))
   }
 
   async remove(directory: string): Promise<void> {

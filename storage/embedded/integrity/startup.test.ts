@@ -1,5 +1,5 @@
 /** What the first start of a database leaves durable before it takes a write. */
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { temporaryFolder } from 'svcdb/testkit'
@@ -223,4 +223,77 @@ t.test('without its catalog a database with segments or logs is not taken for a 
     await t.rejects(openEngine(dir), { message: /it is empty or missing, though there are segments or logs/ }, left)
   }
   t.same(files(), [before[0], []], 'nothing is removed')
+})
+
+/** A database with a segment of each of some writes, and its catalog of after the first. Merges wait for more. */
+async function withOlderCatalog(t: Test, { logged }: { logged: boolean }) {
+  const dir = temporaryFolder(t)
+  const config = { compaction_fan_in: 32, cdc_log_size: 0 }
+  const files = () => readdirSync(join(dir, 'segments'), { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.parquet'))
+  const write = async (engine: EmbeddedEngine, n: number) => {
+    await writeFloat(engine, 'm', 'a', NOW + BigInt(n), { v: n })
+    await engine.flush()
+  }
+  const first = await openEngine(dir, config)
+  await write(first, 1)
+  await first.close()
+  const catalog = join(dir, 'catalog', 'data.mdb')
+  const older = readFileSync(catalog)
+  const second = await openEngine(dir, config)
+  for (const n of [2, 3]) await write(second, n)
+  // As a kill leaves them.
+  if (logged) await writeFloat(second, 'm', 'a', NOW + 4n, { v: 4 })
+  const log = readdirSync(join(dir, 'wal')).map((name) => [name, readFileSync(join(dir, 'wal', name))] as const)
+  await second.close()
+  if (logged) for (const [name, bytes] of log) writeFileSync(join(dir, 'wal', name), bytes)
+  const after = files()
+  writeFileSync(catalog, older)
+  return { dir, config, files, after }
+}
+
+t.test('segments that are newer than the catalog, as where that was put back from a copy, are set aside and not removed', async (t) => {
+  const { dir, config, files, after } = await withOlderCatalog(t, { logged: false })
+  t.equal(after.length, 3)
+  const [own] = files().filter((name) => name.endsWith('1.parquet'))
+  const shard = dirname(own)
+  for (const name of [`${own}.of-mine`, `${shard}/notes`, `${shard}/0000000009.parquet.tmp`]) writeFileSync(join(dir, 'segments', name), 'x')
+  const errors: unknown[] = []
+  const context = testContext({ data_dir: dir, ...config }, () => Number(NOW / 1_000_000n))
+  for (const round of [0, 1]) {
+    const engine = new EmbeddedEngine({ ...context, log: { ...context.log, error: (...line: unknown[]) => void errors.push(...line) } })
+    await engine.open()
+    t.equal((await rowsOf(engine, 'm')).length, 1)
+    if (round === 0) for (const name of after.filter((name) => name !== own)) writeFileSync(join(dir, 'segments', name), 'another of that number')
+    // Nothing more is written: the log stays empty.
+    await engine.close()
+  }
+  t.match(errors, [{ files: 2, directory: join(dir, 'damaged') }, /^there are segment files that the catalog does not know yet/, { files: 2 }, /set aside/])
+  t.same(readdirSync(join(dir, 'segments', shard)).sort(), ['0000000001.parquet', '0000000001.parquet.of-mine', 'notes'], 'files of others stay')
+  t.same(
+    readdirSync(join(dir, 'damaged', 'segments', shard)).sort(),
+    ['0000000002.parquet', '0000000002.parquet.1', '0000000003.parquet', '0000000003.parquet.1'],
+    'none takes the place of another',
+  )
+})
+
+t.test('a start that is refused for the log, which an older catalog does not fit, has removed no segment', async (t) => {
+  const { dir, config, files, after } = await withOlderCatalog(t, { logged: true })
+  await t.rejects(openEngine(dir, config), { message: /^cannot replay write-ahead log file .* the file before it, 0+\d\.wal, is missing/ })
+  t.same(files(), after)
+})
+
+t.test('what a flush has left whose rows are in the log is removed', async (t) => {
+  const dir = temporaryFolder(t)
+  const engine = await openEngine(dir)
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  const [[name, bytes]] = readdirSync(join(dir, 'wal')).map((name) => [name, readFileSync(join(dir, 'wal', name))] as const)
+  const catalog = readFileSync(join(dir, 'catalog', 'data.mdb'))
+  await engine.close()
+  t.equal(readdirSync(join(dir, 'segments')).length, 1)
+  writeFileSync(join(dir, 'wal', name), bytes)
+  writeFileSync(join(dir, 'catalog', 'data.mdb'), catalog)
+  const again = await openEngine(dir)
+  t.equal((await rowsOf(again, 'm')).length, 1)
+  t.notOk(existsSync(join(dir, 'damaged')))
+  await again.close()
 })

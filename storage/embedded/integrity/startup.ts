@@ -150,7 +150,7 @@ async function settle({ dataDir, damagedDir, setAside, log, catalog, fs = realFi
   }
   for (const { segment, file, cause } of faults) {
     // Files first: after a crash in between, the entry's file is missing, and this is done again.
-    for (const one of segmentFiles(segment)) await moveIfThere(join(dataDir, one), join(damagedDir, one), fs)
+    for (const one of segmentFiles(segment)) await moveIfThere(join(dataDir, one), freeName(join(damagedDir, one), fs), fs)
     log.error(
       { file, rows: segment.rows, minTime: segment.minTime, maxTime: segment.maxTime },
       `segment file ${cause}; it is set aside, its points are missing`,
@@ -166,14 +166,58 @@ async function moveIfThere(from: string, to: string, fs: FileSystem): Promise<vo
   })
 }
 
-/** Deletes files below segments/ that the manifest does not name: left by a crash between writing a file and its catalog entry. */
-export function removeOrphans(dir: string, dataDir: string, known: ReadonlySet<string>, fs: FileSystem): number {
+interface UnnamedOptions {
+  dataDir: string
+  damagedDir: string
+  segmentsDir: string
+  /** Files that the catalog names, relative to the data directory. */
+  named: ReadonlySet<string>
+  /** As the catalog has it: no segment that it knows, or has known, has this number or a higher one. */
+  nextSegment: number
+  /** Rows of the log that are in no segment. */
+  rowsInLog: number
+  log: StorageContext['log']
+  fs: FileSystem
+}
+
+/** Names of files that become segments, and of those under way. */
+const OWN_FILE = /^shard_-?\d+\/(?:tmp_)?(\d+)\.(?:parquet|enc)(\.tmp)?$/
+
+/**
+ * Deletes segment files that the catalog does not name: a crash between a file and its entry leaves them, and one before retired files were gone. Call
+ * when the log was read: until then the catalog may be another's. Files of other names are somebody else's.
+ *
+ * What an unfinished flush has written is in the log. So a whole file of a number that the catalog has not given yet, with no row in the log, is of a merge
+ * that was cut off between its last two steps, or of a catalog that is newer than this one: such files are set aside.
+ */
+export async function clearUnnamed({ dataDir, damagedDir, segmentsDir, named, nextSegment, rowsInLog, log, fs }: UnnamedOptions): Promise<void> {
   let removed = 0
-  for (const file of fs.filesSync(dir)) {
-    const path = join(dir, file)
-    if (known.has(path.slice(dataDir.length + 1))) continue
-    fs.unlinkSync(path)
-    removed++
+  const setAside: string[] = []
+  for (const name of fs.filesSync(segmentsDir)) {
+    const path = join(segmentsDir, name)
+    const file = path.slice(dataDir.length + 1)
+    const [, number, unfinished] = OWN_FILE.exec(name) ?? []
+    if (number === undefined || named.has(file)) continue
+    if (unfinished === undefined && Number(number) >= nextSegment && rowsInLog === 0) {
+      await moveIfThere(path, freeName(join(damagedDir, file), fs), fs)
+      setAside.push(file)
+    } else {
+      fs.unlinkSync(path)
+      removed++
+    }
   }
-  return removed
+  if (removed > 0) log.info({ removed }, 'removed segment files of an unfinished flush or merge')
+  if (setAside.length > 0)
+    log.error(
+      { files: setAside.length, first: setAside[0], directory: damagedDir },
+      'there are segment files that the catalog does not know yet, and no log that they were written from: set aside. If the catalog was put back from a backup or a copy, their points are missing: stop the node, and put the whole data directory back. Otherwise a merge was cut off at its end, nothing is missing, and they can be removed',
+    )
+}
+
+/** Numbers are given again by a catalog that was put back. */
+function freeName(path: string, fs: FileSystem): string {
+  for (let n = 0; ; n++) {
+    const free = n === 0 ? path : `${path}.${n}`
+    if (!fs.existsSync(free)) return free
+  }
 }

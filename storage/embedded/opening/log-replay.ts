@@ -10,8 +10,13 @@ import type { StoredData } from './stored-data.ts'
 import type { ThreadsAndRemoval } from './threads-and-removal.ts'
 import type { WriteSide } from './write-side.ts'
 
-/** @throws what keeps the log from being read, or built upon. */
-export async function replayLog(opening: Opening, data: StoredData, writing: WriteSide, { deletes, drops, moves, releases }: ThreadsAndRemoval): Promise<void> {
+/** @returns how many rows it had. @throws what keeps the log from being read, or built upon. */
+export async function replayLog(
+  opening: Opening,
+  data: StoredData,
+  writing: WriteSide,
+  { deletes, drops, moves, releases }: ThreadsAndRemoval,
+): Promise<number> {
   const { config, context, environment, dirs, encryption, floor, began } = opening
   const { schema, index, memtables, windows } = data
   const { notes, wal, logs, names, changes, schemaPublisher, writes } = writing
@@ -45,4 +50,5 @@ export async function replayLog(opening: Opening, data: StoredData, writing: Wri
   index.tally((measurement) => schema.any(measurement)?.namespace)
   const { records, rows, bytes, torn } = replayed
   if (records > 0 || torn > 0) context.log.info({ records, rows, bytes, torn, ms: Math.round(timers.monotonic() - began) }, 'replayed the write-ahead log')
+  return rows
 }

@@ -8,7 +8,7 @@ import { Unstored } from '../catalog/unstored.ts'
 import { slabOptions } from '../config.ts'
 import { checkKeys } from '../encryption/check-keys.ts'
 import { reportMissingKeys } from '../encryption/open.ts'
-import { removeOrphans, segmentsToServe } from '../integrity/startup.ts'
+import { segmentsToServe } from '../integrity/startup.ts'
 import { baseMemory } from '../memory-gauge.ts'
 import { HeldMemory } from '../memtable/held-memory.ts'
 import { LeftBuffers } from '../memtable/left-buffers.ts'
@@ -22,7 +22,6 @@ import { SegmentTable } from '../segment/segment-table.ts'
 import { SeriesIndex } from '../series/series-index.ts'
 import { Publisher } from '../threads/publishing/publisher.ts'
 import { Readers } from '../threads/publishing/readers.ts'
-import { segmentFiles } from '../threads/segment-entry.ts'
 import { Shared } from '../threads/shared-header.ts'
 import { SnapshotPins } from '../threads/snapshot-pins.ts'
 import { Windows } from '../write/windows.ts'
@@ -43,8 +42,6 @@ export async function loadData(opening: Opening, gate: NamespaceGate) {
     // Places that are given out in this life are then those of a history that ends with it.
     return { id: random(16).toString('hex') }
   })
-  const orphans = removeOrphans(dirs.segments, dataDir, new Set(found.flatMap(segmentFiles)), fs)
-  if (orphans > 0) log.info({ orphans }, 'removed segment files of an unfinished flush or merge')
   reportMissingKeys(encryption.keys, found, log)
   await checkKeys(encryption.keys, found, config.field_encryption?.keys ?? {}, dataDir)
 
