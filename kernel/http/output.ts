@@ -5,7 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { RunningJob } from '../storage/jobs.ts'
 
 /**
- * Sends a job's output as it comes; the job ends with the client's connection.
+ * Sends a job's output as it comes; the job ends with the client's connection, and what is left is not sent to who may ask no more.
  * @param begin called before the first bytes go out, to set headers: a failure before that still has a status of its own.
  */
 export async function sendOutput<R>(request: FastifyRequest, reply: FastifyReply, job: RunningJob<R>, begin: () => void): Promise<void> {
@@ -16,6 +16,7 @@ export async function sendOutput<R>(request: FastifyRequest, reply: FastifyReply
   const output = job.output[Symbol.asyncIterator]()
   const first = await output.next()
   const second = first.done === true ? first : await output.next()
+  const stands = request.standing()
   let ahead = 0
   request.unsent = () => ahead + (job.waiting ?? 0)
   async function* chunks(one: Uint8Array, two: Uint8Array): AsyncGenerator<Uint8Array> {
@@ -23,8 +24,12 @@ export async function sendOutput<R>(request: FastifyRequest, reply: FastifyReply
       ahead = two.length
       yield one
       ahead = 0
+      await stands?.()
       yield two
-      for (let next = await output.next(); next.done !== true; next = await output.next()) yield next.value
+      for (let next = await output.next(); next.done !== true; next = await output.next()) {
+        await stands?.()
+        yield next.value
+      }
     } finally {
       ahead = 0
       job.cancel()

@@ -49,6 +49,8 @@ import { validatorCompiler } from './validate.ts'
 declare module 'fastify' {
   interface FastifyRequest {
     svcContext: CallContext | null
+    /** Of an admitted request: throws, when asked, if it would not be admitted any more. */
+    standing(): (() => void | Promise<void>) | undefined
     pooledBody: Buffer | null
     /** Of a request whose body was read. */
     bodyHold: BodyHold | null
@@ -212,6 +214,10 @@ export class HttpServer {
     const { app } = this
     const { server, auth, log, metrics, tracing } = this.dependencies
     app.decorateRequest('svcContext', null)
+    const standing = (request: FastifyRequest) => this.standing(request)
+    app.decorateRequest('standing', function (this: FastifyRequest) {
+      return standing(this)
+    })
     app.decorateRequest('pooledBody', null)
     app.decorateRequest('bodyHold', null)
     app.setErrorHandler((error, request, reply) => sendError(error, request, reply, log))
@@ -297,7 +303,7 @@ export class HttpServer {
   /** The decoded body; the buffer goes back to the pool once the answer is sent. @throws what ends the request, or the right to it: a body may take minutes to arrive. */
   async body(request: FastifyRequest): Promise<Buffer> {
     const { bodyLimit: bytesAllowed = 0, config } = request.routeOptions
-    const stands = this.standing(request)
+    const stands = request.standing()
     const setting = bytesAllowed === this.dependencies.server.max_control_body_size ? 'server.max_control_body_size' : 'server.max_body_size'
     const hold = this.bodies.open(request.svcContext?.dataNamespace ?? '', request.raw.socket)
     request.bodyHold = hold

@@ -1,4 +1,4 @@
-/** A bucket whose answers do not end, or are larger than what was put there. */
+/** A bucket whose answers do not end, are larger than what was put there, or lead elsewhere. */
 import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -83,4 +83,29 @@ t.test('of an object no more is taken than it can have', async (t) => {
   await t.rejects(place.get('key', join(folder, 'copy'), 2), { code: 'DATABASE_ERROR', message: /"key" in folder.*more than the 2 bytes/ })
   t.notOk(existsSync(join(folder, 'copy')))
   await place.get('key', join(folder, 'copy'), 3)
+})
+
+t.test('nothing goes where a redirect leads, and nothing from there counts', async (t) => {
+  const [fake, elsewhere] = [await FakeBucket.start(), await FakeBucket.start()]
+  t.teardown(() => Promise.all([fake.stop(), elsewhere.stop()]))
+  let asked = 0
+  elsewhere.instead = (_, response) => {
+    asked++
+    response.end('of another')
+  }
+  let status = 0
+  fake.instead = (_, response) => void response.writeHead(status, { location: `${elsewhere.url}/latest/` }).end()
+  const store = new S3Store({ ...bucketOf(fake.url), sessionToken: 'session' }, 10_000)
+  const folder = folderOf(t)
+  writeFileSync(join(folder, 'key'), 'abc')
+  const [from, to] = [join(folder, 'key'), join(folder, 'copy')]
+  const ways = [() => store.put('key', from), () => store.create('key', from), () => store.get('key', to), () => store.size('key'), () => store.remove('key')]
+  for (status of [301, 302, 303, 307, 308])
+    for (const way of ways)
+      await t.rejects(way() as Promise<void>, {
+        code: 'OVERLOADED',
+        message: /status 30\d, a redirect to "http:.*\/latest\/", and redirects are not followed; check/,
+      })
+  t.equal(asked, 0)
+  t.notOk(existsSync(to))
 })

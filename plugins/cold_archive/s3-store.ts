@@ -139,7 +139,8 @@ export class S3Store implements ObjectStore {
   private async request(verb: string, method: string, key: string, signal: AbortSignal, body?: Blob, headers: Record<string, string> = {}): Promise<Response> {
     const path = [this.remote.prefix, key].filter((part) => part !== '').join('/')
     const url = `${this.remote.url}/${path.split('/').map(encodeURIComponent).join('/')}`
-    const fetched = this.client.fetch(url, { method, signal, headers, ...(body === undefined ? {} : { body }) })
+    // Followed, a redirect has the object and the session token go to another server, unsigned, and whatever that answers taken for the bucket's.
+    const fetched = this.client.fetch(url, { method, signal, headers, redirect: 'manual', ...(body === undefined ? {} : { body }) })
     const answer = await unlessAborted(fetched, signal).catch((error: unknown) => {
       throw this.failure(verb, key, reasonOf(signal, error))
     })
@@ -148,10 +149,11 @@ export class S3Store implements ObjectStore {
   }
 
   /** @param text what the answer begins with. */
-  private refused(verb: string, key: string, { status }: Response, text: string, hint = ''): SvcError {
+  private refused(verb: string, key: string, { status, headers }: Response, text: string, hint = ''): SvcError {
     const [reason, message] = ['Code', 'Message'].map((name) => new RegExp(`<${name}>([^<]*)</${name}>`).exec(text)?.[1] ?? '')
     const why = [`status ${status}`, reason, message].filter((part) => part !== '').join(', ')
-    return new Refused(status, reason, `cannot ${verb} object "${key}" in ${this.name}: ${why}${status === 403 ? hint : ''}`)
+    const more = status === 403 ? hint : status >= 300 && status < 400 ? redirected(headers.get('location')) : ''
+    return new Refused(status, reason, `cannot ${verb} object "${key}" in ${this.name}: ${why}${more}`)
   }
 
   private failure(verb: string, key: string, error: unknown): SvcError {
@@ -160,6 +162,11 @@ export class S3Store implements ObjectStore {
     const why = cause instanceof Error ? `${message} (${cause.message || (cause as NodeJS.ErrnoException).code})` : message
     return new SvcError('OVERLOADED', `cannot ${verb} object "${key}" in ${this.name}: ${why}`, { cause: error })
   }
+}
+
+function redirected(location: string | null): string {
+  const to = location === null ? '' : ` to "${location.slice(0, 200)}"`
+  return `, a redirect${to}, and redirects are not followed; check the bucket's region and endpoint in [cold_archive]`
 }
 
 const reasonOf = (signal: AbortSignal, error: unknown): unknown => (signal.aborted ? signal.reason : error)

@@ -82,6 +82,13 @@ export class FlightClient {
     return answer
   }
 
+  /** A DoPut to write to, and its answer. */
+  openPut(metadata: Record<string, string> = {}) {
+    const call = this.client.makeBidiStreamRequest(`${SERVICE}DoPut`, bytes, bytes, metadataOf(metadata))
+    call.on('error', () => {}) // told by the answer
+    return { call, answer: collect(call) }
+  }
+
   /** A stream that goes on with the same message until it is ended. */
   putAll(method: string, first: Uint8Array, again: Uint8Array, signal: AbortSignal): Promise<Answer> {
     const call = this.client.makeBidiStreamRequest(SERVICE + method, bytes, bytes, metadataOf({}))

@@ -71,11 +71,18 @@ export class TokenAuthenticator {
     return known
   }
 
+  /** Whether the issuer has taken back what verified a token; undefined for a key that nobody takes back. */
+  private withdrawal({ print }: VerificationKey): (() => boolean) | undefined {
+    const { issuerKeys } = this
+    return print === undefined || issuerKeys === undefined ? undefined : () => !issuerKeys.holds(print)
+  }
+
   private async verify(token: string, key: string | undefined): Promise<Identity | SvcError | undefined> {
     const keep = key === undefined ? undefined : this.cache.admission(key)
     try {
       if (this.verifier === undefined) throw new SvcError('DATABASE_CLOSED', 'tokens cannot be verified: the server is starting; retry when /ready answers 200')
-      const identity = identityOf(await this.verifier.verify(token), this.rules)
+      const { claims, key: by } = await this.verifier.verify(token)
+      const identity = identityOf(claims, this.rules, this.withdrawal(by))
       this.used?.use(identity.claims, identity.expiresAt as number, identity.namespaces)
       keep?.(identity, this.issuerKeys?.goodUntil ?? Number.POSITIVE_INFINITY)
       this.metrics.verifications.inc({ result: 'ok' })

@@ -14,8 +14,8 @@ export interface ClaimRules {
   clockSkewMs: number
 }
 
-/** @param claims with a number `exp`. @throws TokenRefused for a claim of a wrong type or value. */
-export function identityOf(claims: Record<string, unknown>, rules: ClaimRules): Identity {
+/** @param claims with a number `exp`. @param revoked whether the token's key was taken back since. @throws TokenRefused for a claim of a wrong type or value. */
+export function identityOf(claims: Record<string, unknown>, rules: ClaimRules, revoked?: () => boolean): Identity {
   const { roleClaim, principalClaim, multiTenancy, clockSkewMs } = rules
   principalOf(claims, 'sub')
   const principal = principalOf(claims, principalClaim)
@@ -32,6 +32,7 @@ export function identityOf(claims: Record<string, unknown>, rules: ClaimRules): 
     admin,
     expiresAt,
     toleranceMs: clockSkewMs,
+    ...(revoked === undefined ? {} : { revoked }),
   })
 }
 

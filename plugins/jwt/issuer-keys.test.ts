@@ -96,3 +96,31 @@ t.test('a token that was verified counts for a minute, and no longer than it liv
   t.notOk(counts(far, 0, { wall: 0, monotonic: 0 }), 'keys that count no more')
   t.end()
 })
+
+t.test('what a key has verified stands until the issuer is known to have withdrawn it', async (t) => {
+  const { keys, set, state } = await opened()
+  const [print] = set.prints.keys()
+  state.now += HOUR - 1
+  t.same([keys.holds(print), keys.holds('another'), state.loads], [true, false, 1])
+  // Nobody waits for it, and it is fetched once.
+  state.now += 1
+  t.same([keys.holds(print), keys.holds(print), state.loads], [true, true, 2])
+  state.load = async () => parseKeySet({ keys: [jwkOf(makeKey('ES256', 'next'))] })
+  await new Promise(setImmediate)
+  t.ok(keys.holds(print), 'it was still there')
+  state.now += HOUR
+  t.ok(keys.holds(print))
+  await new Promise(setImmediate)
+  t.notOk(keys.holds(print))
+})
+
+t.test('while an issuer is down what its key has verified stands for a day', async (t) => {
+  const { keys, set, state } = await opened()
+  const [print] = set.prints.keys()
+  state.load = () => Promise.reject(new Error('down'))
+  for (state.now += HOUR; state.now < 24 * HOUR; state.now += 10 * MINUTE) {
+    t.ok(keys.holds(print))
+    await new Promise(setImmediate)
+  }
+  t.notOk(keys.holds(print))
+})

@@ -68,6 +68,15 @@ export class IssuerKeys {
     return now < fresh ? fresh : Math.min(now + RETRY_MS, this.fetchedAt + MAX_AGE_MS)
   }
 
+  /**
+   * Whether what a key has verified still stands, which calls that go on and on ask without waiting: a set whose time is over is fetched again meanwhile.
+   * @param print of the key, as `KeySet` has it.
+   */
+  holds(print: string): boolean {
+    if (this.ageMs >= this.options.ttlMs) this.renewed()?.catch(() => {})
+    return this.ageMs < MAX_AGE_MS && this.set?.prints.has(print) === true
+  }
+
   /** The first fetch. @throws Error when it fails. */
   open(): Promise<void> {
     return this.refresh()
@@ -75,17 +84,25 @@ export class IssuerKeys {
 
   /** @throws TokenRefused when the set is too old. */
   async current(): Promise<KeySet> {
-    const { monotonic, ttlMs } = this.options
-    if (this.set !== undefined && this.ageMs < ttlMs) return this.set
-    // Of a refresh for a key that was not there, before the set's time was over, nothing follows.
-    const expiredAt = this.fetchedAt + ttlMs
-    const sinceFailure = this.failedAt === undefined || this.failedAt < expiredAt ? Number.POSITIVE_INFINITY : monotonic() - this.failedAt
-    const refresh = this.pending ?? (sinceFailure >= RETRY_MS ? this.refresh() : undefined)
+    if (this.set !== undefined && this.ageMs < this.options.ttlMs) return this.set
+    const { sinceFailureMs } = this
+    const refresh = this.renewed()
     refresh?.catch(() => {})
     // An issuer that is down must not hold up calls that the old keys can answer.
-    if (sinceFailure >= RECENT_MS || this.ageMs >= MAX_AGE_MS) await this.bounded(refresh)
+    if (sinceFailureMs >= RECENT_MS || this.ageMs >= MAX_AGE_MS) await this.bounded(refresh)
     if (this.set === undefined || this.ageMs >= MAX_AGE_MS) throw new TokenRefused('no_keys')
     return this.set
+  }
+
+  /** Of refreshes since the set's time was over: of one before that, for a key that was not there, nothing follows. */
+  private get sinceFailureMs(): number {
+    const { failedAt } = this
+    return failedAt === undefined || failedAt < this.fetchedAt + this.options.ttlMs ? Number.POSITIVE_INFINITY : this.options.monotonic() - failedAt
+  }
+
+  /** The refresh of a set whose time is over; undefined soon after one that failed. */
+  private renewed(): Promise<void> | undefined {
+    return this.pending ?? (this.sinceFailureMs >= RETRY_MS ? this.refresh() : undefined)
   }
 
   /** The set after a refresh for a key that it does not have, if one is due. @param kid the key's name, if it is known. */

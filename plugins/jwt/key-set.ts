@@ -8,13 +8,15 @@ const MAX_LABEL_LENGTH = 64
 
 export interface VerificationKey {
   kid?: string
+  /** What tells keys of a set apart. */
+  print?: string
   key: KeyObject | webcrypto.CryptoKey
   algorithms: ReadonlySet<Algorithm>
 }
 
 export class KeySet {
   readonly keys: readonly VerificationKey[]
-  /** By what tells keys apart, how they are called. */
+  /** By their prints, how they are called. */
   readonly prints: ReadonlyMap<string, string>
   private readonly byId = new Map<string, VerificationKey[]>()
 

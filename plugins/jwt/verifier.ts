@@ -18,7 +18,10 @@ interface VerifierOptions {
   now(): number
 }
 
-type Claims = Record<string, unknown>
+interface Verified {
+  claims: Record<string, unknown>
+  key: VerificationKey
+}
 
 export class Verifier {
   private readonly options: VerifierOptions
@@ -28,19 +31,19 @@ export class Verifier {
   }
 
   /** @throws TokenRefused */
-  async verify(token: string): Promise<Claims> {
+  async verify(token: string): Promise<Verified> {
     const header = readHeader(token)
     const { algorithms, staticKey, issuerKeys } = this.options
     if (!algorithms.has(header.algorithm)) throw new TokenRefused('algorithm')
     if (staticKey?.algorithms.has(header.algorithm)) {
-      const claims = await this.tryKeys(token, header, [staticKey])
-      if (claims !== undefined) return claims
+      const verified = await this.tryKeys(token, header, [staticKey])
+      if (verified !== undefined) return verified
       if (issuerKeys === undefined) throw new TokenRefused('bad_signature')
     }
     if (issuerKeys === undefined) throw new TokenRefused('algorithm')
     const set = await issuerKeys.current()
-    const claims = await this.trySet(token, header, set)
-    if (claims !== undefined) return claims
+    const verified = await this.trySet(token, header, set)
+    if (verified !== undefined) return verified
     // A key that is new at the issuer: named in the token, or the token names none.
     const newer = await issuerKeys.sought(header.kid)
     const late = newer === undefined || newer === set ? undefined : await this.trySet(token, header, newer)
@@ -49,22 +52,22 @@ export class Verifier {
   }
 
   /** Undefined when another set might verify it. */
-  private async trySet(token: string, header: TokenHeader, set: KeySet): Promise<Claims | undefined> {
+  private async trySet(token: string, header: TokenHeader, set: KeySet): Promise<Verified | undefined> {
     const named = set.named(header.kid)
     const fitting = (named ?? set.keys).filter(({ algorithms }) => algorithms.has(header.algorithm))
     if (named !== undefined && fitting.length === 0) throw new TokenRefused('algorithm')
-    const claims = await this.tryKeys(token, header, fitting)
-    if (claims === undefined && named !== undefined) throw new TokenRefused('bad_signature')
-    return claims
+    const verified = await this.tryKeys(token, header, fitting)
+    if (verified === undefined && named !== undefined) throw new TokenRefused('bad_signature')
+    return verified
   }
 
-  /** The claims of the first key whose signature it is; undefined for none. */
-  private async tryKeys(token: string, { alg }: TokenHeader, keys: readonly VerificationKey[]): Promise<Claims | undefined> {
+  /** By the first key whose signature it is; undefined for none. */
+  private async tryKeys(token: string, { alg }: TokenHeader, keys: readonly VerificationKey[]): Promise<Verified | undefined> {
     const { issuer, audience, clockSkewSecs, now } = this.options
     const rules = { algorithms: [alg], issuer, audience, requiredClaims: ['exp', 'sub'], clockTolerance: clockSkewSecs, currentDate: new Date(now()) }
-    for (const { key } of keys) {
+    for (const key of keys) {
       try {
-        return (await jwtVerify(token, key, rules)).payload
+        return { claims: (await jwtVerify(token, key.key, rules)).payload, key }
       } catch (error) {
         if (!(error instanceof errors.JWSSignatureVerificationFailed)) throw refusalOf(error)
       }

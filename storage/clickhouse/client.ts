@@ -2,9 +2,9 @@
  * Statements to ClickHouse and their answers, with the errors of the storage interface. Values that a caller gave go as parameters or in blocks, never in a
  * statement's text.
  */
-import { Readable } from 'node:stream'
+import { addAbortSignal, Readable } from 'node:stream'
 import { setTimeout } from 'node:timers/promises'
-import { type ClickHouseClient, ClickHouseError, type ClickHouseSettings, createClient } from '@clickhouse/client'
+import { type ClickHouseClient, ClickHouseError, type ClickHouseSettings, createClient, parseError } from '@clickhouse/client'
 import type { StorageContext } from 'svcdb'
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import { Places } from '../common/places.ts'
@@ -94,6 +94,15 @@ const SLOW = new Set(['159', '160', '209'])
 /** Of its servers among each other: texts of these have addresses. */
 const BETWEEN_SERVERS = new Set(['209', '210', '225', '279'])
 
+const ERROR_BYTES = 16_384
+
+interface Asked {
+  query: string
+  query_params?: Record<string, string | number>
+  clickhouse_settings?: ClickHouseSettings
+  values?: Readable
+}
+
 export interface QueryOptions {
   params?: Record<string, string | number>
   signal?: AbortSignal
@@ -168,7 +177,7 @@ export class Client {
     const wait = { distributed_ddl_output_mode: 'null_status_on_timeout' as const, distributed_ddl_task_timeout: String(waitSecs) }
     const all = { ...settings, ...(this.section.cluster === undefined ? {} : wait) }
     try {
-      await this.client.command({ query: statement, clickhouse_settings: all, abort_signal: this.closing.signal })
+      for await (const _ of this.answer({ query: statement, clickhouse_settings: all }, this.longest));
     } catch (error) {
       // Replicas that are away do it when they are back, those that are there have.
       if (error instanceof ClickHouseError && error.code === REPLICAS_AWAY) return
@@ -199,7 +208,7 @@ export class Client {
   ): AsyncGenerator<T> {
     const limits = { memory: this.section.query_memory, timeoutMs: timeoutMs ?? this.section.write_timeout_secs * 1000 }
     const both = signal === undefined ? this.closing.signal : AbortSignal.any([signal, this.closing.signal])
-    let stream: Readable | undefined
+    let answer: AsyncGenerator<Uint8Array> | undefined
     let late: LateError | undefined
     let leave = (): void => {}
     try {
@@ -207,11 +216,10 @@ export class Client {
       const asked = {
         query: `${statement}${readSettings(limits, settings)} FORMAT ${format}`,
         ...(params === undefined ? {} : { query_params: params }),
-        abort_signal: both,
       }
-      stream = (await this.client.exec(asked)).stream as Readable
-      this.isReached = true
-      late = new LateError(stream)
+      // A caller's question ends with its signal.
+      answer = this.answer(asked, timeoutMs === undefined ? this.longest : undefined, signal)
+      late = new LateError(answer)
       yield* decode(late.watched())
       both.throwIfAborted()
     } catch (error) {
@@ -220,8 +228,32 @@ export class Client {
       signal?.throwIfAborted()
       throw this.told('read', (said === undefined ? undefined : meaning?.(said.code, said.message)) ?? said ?? error)
     } finally {
-      stream?.destroy()
+      await answer?.return(undefined)
       leave()
+    }
+  }
+
+  /** How long a server may take that neither answers nor is silent, milliseconds. */
+  private get longest(): number {
+    return 2 * this.section.write_timeout_secs * 1000
+  }
+
+  /** What the server answers, until one of the signals or the limit ends it: those of the library count until an answer begins. @throws ClickHouseError. */
+  private async *answer(asked: Asked, limitMs?: number, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
+    const limit = limitMs === undefined ? undefined : AbortSignal.timeout(limitMs)
+    const all = AbortSignal.any([this.closing.signal, limit, signal].filter((each) => each !== undefined))
+    let stream: Readable | undefined
+    try {
+      const answer = await this.client.exec({ ...asked, abort_signal: all, ignore_error_response: true })
+      stream = addAbortSignal(all, answer.stream as Readable)
+      const { http_status_code: status = 0, response_headers: headers } = answer
+      if (status < 200 || status > 299 || headers['x-clickhouse-exception-code'] !== undefined) throw parseError(await beginOf(stream))
+      this.isReached = true
+      yield* stream
+    } catch (error) {
+      throw limit?.aborted === true ? new Error('timeout: the answer does not end') : error
+    } finally {
+      stream?.destroy()
     }
   }
 
@@ -273,9 +305,7 @@ export class Client {
 
   private async send(statement: string, parts: readonly Uint8Array[]): Promise<void> {
     const values = Readable.from(parts, { objectMode: false })
-    const { stream } = await this.client.exec({ query: statement, values, abort_signal: this.closing.signal })
-    for await (const _ of stream);
-    this.isReached = true
+    for await (const _ of this.answer({ query: statement, values }, this.longest));
   }
 
   private async shards(): Promise<number> {
@@ -330,6 +360,18 @@ export class Client {
     const code = (error as NodeJS.ErrnoException).code ?? 'the connection ended'
     return new SvcError('OVERLOADED', `cannot ${verb} in ClickHouse: it is not reached (${code}); see that it runs, its address is in the log`)
   }
+}
+
+/** Of the text of an error, as far as it is looked at: ClickHouse cuts its own there, and to search one of another server may take the square of its length. */
+async function beginOf(stream: AsyncIterable<Uint8Array>): Promise<string> {
+  const parts: Uint8Array[] = []
+  let bytes = 0
+  for await (const part of stream) {
+    parts.push(part)
+    bytes += part.length
+    if (bytes >= ERROR_BYTES) break
+  }
+  return Buffer.concat(parts).toString('utf8', 0, ERROR_BYTES)
 }
 
 function insertInto(table: string, columns: readonly WireColumn[], settings: readonly string[]): string {

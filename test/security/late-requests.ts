@@ -11,13 +11,16 @@ export interface LateRequest {
 /** A request of which all but the last byte of its body is there. */
 export async function lateHttp(
   node: TestNode,
-  { authorization = '' }: { authorization?: string },
+  headers: Readonly<Record<string, string>>,
   path: string,
   type: string,
   body: string,
+  method = 'POST',
 ): Promise<LateRequest> {
   const socket = connect(Number(new URL(node.url).port), '127.0.0.1')
-  const head = [`POST ${path} HTTP/1.1`, 'Host: localhost', 'Connection: close', `Authorization: ${authorization}`, `Content-Type: ${type}`]
+  socket.on('error', () => {})
+  const lines = Object.entries({ host: 'localhost', connection: 'close', 'content-type': type, ...headers }).map(([name, value]) => `${name}: ${value}`)
+  const head = [`${method} ${path} HTTP/1.1`, ...lines]
   socket.write(`${head.join('\r\n')}\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, -1)}`)
   return {
     async finish() {
@@ -30,9 +33,15 @@ export async function lateHttp(
 }
 
 /** A call whose only message is there but for its last byte. */
-export async function lateGrpc(node: TestNode, { authorization = '' }: { authorization?: string }, path: string, request: Uint8Array): Promise<LateRequest> {
-  const session = connectHttp2(`http://127.0.0.1:${node.port('grpc')}`)
-  const stream = session.request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers', authorization })
+export async function lateGrpc(
+  node: TestNode,
+  headers: Readonly<Record<string, string>>,
+  path: string,
+  request: Uint8Array,
+  listener = 'grpc',
+): Promise<LateRequest> {
+  const session = connectHttp2(`http://127.0.0.1:${node.port(listener)}`)
+  const stream = session.request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers', ...headers })
   const head = Buffer.alloc(5)
   head.writeUInt32BE(request.length, 1)
   stream.write(Buffer.concat([head, request.subarray(0, -1)]))

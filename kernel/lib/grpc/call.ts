@@ -216,13 +216,25 @@ export class Call<Context> implements GrpcCall<Context>, Holder {
       }
       case 'server_stream': {
         const request = await this.request(inbox)
-        if (!this.over) await method.handle(request, this, send)
+        if (!this.over) await method.handle(request, this, this.whileStanding(send))
         return
       }
       case 'client_stream':
         return this.send(await method.handle(messagesOf(inbox), this))
       case 'bidi_stream':
         return method.handle(messagesOf(inbox), this, send)
+    }
+  }
+
+  /** An answer goes at its client's pace, which may be a slow one. */
+  private whileStanding(send: SendMessage): SendMessage {
+    const { method, options } = this
+    const stands = options.standing(this.context, method.action, method.path)
+    if (stands === undefined) return send
+    return async (message) => {
+      const standing = stands()
+      if (standing !== undefined) await standing
+      await send(message)
     }
   }
 
