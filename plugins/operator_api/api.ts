@@ -102,6 +102,7 @@ export class OperatorApi {
         body: enveloped === undefined ? await this.shapedBody(operation, incoming, caller, given) : enveloped.body,
         store,
       } satisfies Call<unknown, unknown, unknown>
+      if (operation.method !== 'GET') await this.permitStill(operation, resource, incoming)
       const record = { action: 'operator_call', resource: `${operation.action} ${resource}`.slice(0, AUDITED_LENGTH), decision: 'allow' as const }
       const act = async () => operation.handle(call as never)
       const isAudited = operation.method !== 'GET' || this.dependencies.auditReads
@@ -144,6 +145,11 @@ export class OperatorApi {
       await this.denied(caller, `${action} ${resource}`, incoming)
       throw error
     }
+  }
+
+  /** Bodies may take minutes to arrive. @throws as `known` and `permit`. */
+  private async permitStill(operation: Operation, resource: string, incoming: Incoming): Promise<void> {
+    await this.permit(await this.known(incoming), operation, resource, incoming)
   }
 
   private async denied(caller: Caller, resource: string, incoming: Incoming): Promise<void> {
