@@ -51,5 +51,8 @@ export default definePlugin({
         handler: (request, reply) => handler.write(request, reply),
       })
     }
+    // Where exporters send to that were set up for Mimir, Prometheus or VictoriaMetrics.
+    for (const prefix of ['/otlp', '/api/v1/otlp', '/opentelemetry'])
+      svc.http.hintBelow(prefix, 'OTLP is taken at /v1/metrics, so the endpoint of an exporter is this server without a path')
   },
 })

@@ -332,3 +332,13 @@ t.test('what the storage does not take is to come again, and is not said to be w
   node.storage.write = write
   t.equal((await send(node, writeRequest(one([gauge('g', 1)])))).status, 204)
 })
+
+t.test('paths of Mimir, Prometheus and VictoriaMetrics that take OTLP are told where it goes', async (t) => {
+  const node = await boot({ plugins: ['otlp'] })
+  t.teardown(() => node.stop())
+  for (const url of ['/otlp/v1/metrics', '/api/v1/otlp/v1/metrics', '/opentelemetry/v1/metrics', '/opentelemetry/api/v1/push']) {
+    const answer = await node.inject({ method: 'POST', url })
+    t.equal(answer.statusCode, 404, url)
+    t.match(answer.json(), { code: 'NOT_FOUND', error: /; OTLP is taken at \/v1\/metrics, so the endpoint of an exporter is this server without a path$/ }, url)
+  }
+})
