@@ -27,12 +27,15 @@ t.test('the Content-Type is not looked at: some clients send it empty, others wi
   t.equal((await stored('typed')).length, 21)
 })
 
-t.test('paths of InfluxDB and QuestDB that are not here are told what stands in their place', async (t) => {
+t.test('paths of InfluxDB, QuestDB, VictoriaMetrics and OpenTSDB that are not here are told what stands in their place', async (t) => {
   const told = async (url: string) => (await node.inject({ method: 'POST', url })).json()
   for (const path of ['/api/v2/query?org=x', '/api/v3/query_sql', '/exec?query=SELECT+1', '/exp'])
     t.match(await told(path), { code: 'NOT_FOUND', error: /lists them; .*queries are SQL, by POST \/api\/v1\/svc\/sql/ }, path)
   for (const path of ['/api/v2/orgs', '/api/v2/orgs/1/members', '/api/v2/setup'])
     t.match(await told(path), { code: 'NOT_FOUND', error: /; organizations and users are not kept/ }, path)
+  for (const path of ['/influx/write?db=x', '/influx/api/v2/write'])
+    t.match(await told(path), { code: 'NOT_FOUND', error: /; line protocol is written by POST \/write or \/api\/v2\/write, without a prefix$/ }, path)
+  for (const path of ['/api/put', '/opentsdb/api/put']) t.match(await told(path), { code: 'NOT_FOUND', error: /; OpenTSDB is not spoken/ }, path)
   t.match(await told('/executed'), { code: 'NOT_FOUND', error: /lists them$/ }, 'another path')
 })
 

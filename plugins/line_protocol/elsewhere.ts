@@ -1,4 +1,5 @@
-/** What InfluxDB and QuestDB answer, and svc does not, or elsewhere: users who come from there try these paths first. */
+/** What InfluxDB, QuestDB, OpenTSDB and VictoriaMetrics answer, and svc does not, or elsewhere: users who come from there try these paths first. */
+const OPENTSDB = 'OpenTSDB is not spoken; write line protocol, by POST /write'
 const SQL = 'queries are SQL, by POST /api/v1/svc/sql of plugin sql'
 const ORGANIZATIONS = 'organizations and users are not kept: any bucket can be written to, with an API key of plugin api_keys where there are keys'
 
@@ -16,5 +17,7 @@ export const ELSEWHERE: Readonly<Record<string, string>> = {
   '/exec': SQL,
   '/exp': SQL,
   '/imp': 'lines are written by POST /write, tables such as CSV by Arrow Flight SQL of plugin flight_sql',
-  '/api/put': 'OpenTSDB is not spoken; write line protocol, by POST /write',
+  '/api/put': OPENTSDB,
+  '/opentsdb': OPENTSDB,
+  '/influx': 'line protocol is written by POST /write or /api/v2/write, without a prefix',
 }

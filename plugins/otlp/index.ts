@@ -39,7 +39,6 @@ export default definePlugin({
         path,
         'only metrics are kept, by POST /v1/metrics; give the exporter of metrics alone this address, by OTEL_EXPORTER_OTLP_METRICS_ENDPOINT',
       )
-    svc.http.hintBelow('/opentelemetry/', 'OTLP metrics are taken at /v1/metrics, without a prefix')
     svc.start(() => svc.find<GrpcListener<CallContext>>('grpc_listener')?.add(method))
     for (const url of ['/v1/metrics', '/api/v1/otlp/metrics']) {
       svc.http.route({
@@ -58,5 +57,8 @@ export default definePlugin({
         handler: (request, reply) => handler.write(request, reply),
       })
     }
+    // Where exporters send to that were set up for Mimir, Prometheus or VictoriaMetrics.
+    for (const prefix of ['/otlp', '/api/v1/otlp', '/opentelemetry'])
+      svc.http.hintBelow(prefix, 'OTLP is taken at /v1/metrics, so the endpoint of an exporter is this server without a path')
   },
 })

@@ -339,10 +339,19 @@ t.test('traces and logs, which exporters send to the same address by themselves,
   for (const [url, hint] of [
     ['/v1/traces', /; only metrics are kept, by POST \/v1\/metrics; .*OTEL_EXPORTER_OTLP_METRICS_ENDPOINT/],
     ['/v1/logs', /; only metrics are kept/],
-    ['/opentelemetry/v1/metrics', /; OTLP metrics are taken at \/v1\/metrics/],
   ] as const) {
     const answer = await node.inject({ method: 'POST', url })
     t.equal(answer.statusCode, 404)
     t.match(answer.json(), { code: 'NOT_FOUND', error: hint })
+  }
+})
+
+t.test('paths of Mimir, Prometheus and VictoriaMetrics that take OTLP are told where it goes', async (t) => {
+  const node = await boot({ plugins: ['otlp'] })
+  t.teardown(() => node.stop())
+  for (const url of ['/otlp/v1/metrics', '/api/v1/otlp/v1/metrics', '/opentelemetry/v1/metrics', '/opentelemetry/api/v1/push']) {
+    const answer = await node.inject({ method: 'POST', url })
+    t.equal(answer.statusCode, 404, url)
+    t.match(answer.json(), { code: 'NOT_FOUND', error: /; OTLP is taken at \/v1\/metrics, so the endpoint of an exporter is this server without a path$/ }, url)
   }
 })

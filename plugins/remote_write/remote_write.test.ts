@@ -283,12 +283,14 @@ t.test('the path of Prometheus itself, which JSON keeps', async (t) => {
   }
 })
 
-t.test('paths of VictoriaMetrics that take data are told where it goes', async (t) => {
+t.test('paths of VictoriaMetrics, Mimir, Cortex and Thanos that take data are told where it goes', async (t) => {
   const node = await boot({ plugins: ['remote_write'] })
   t.teardown(() => node.stop())
   for (const [url, hint] of [
     ['/insert/0/prometheus/api/v1/write', /; remote write is taken at \/api\/v1\/prom\/write, /],
-    ['/api/v1/receive', /; remote write is taken at \/api\/v1\/prom\/write, /],
+    ['/api/v1/push', /; remote write is taken at /],
+    ['/api/prom/push', /; remote write is taken at /],
+    ['/api/v1/receive', /; remote write is taken at /],
     ['/api/v1/import/prometheus', /; vmagent takes it, and sends it here/],
   ] as const) {
     const answer = await node.inject({ method: 'POST', url })
