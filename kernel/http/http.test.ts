@@ -19,6 +19,7 @@ const probe = definePlugin({
       name: request.params.name,
     }))
     const choice = Type.Object({ format: Type.Optional(Type.Union([Type.Literal('json'), Type.Literal('csv')])), one: Type.Optional(Type.Literal('a')) })
+    svc.http.get('/numbered/:id', { schema: { params: Type.Object({ id: Type.Integer() }) } }, async (request) => ({ id: request.params.id }))
     svc.http.get('/choice', { schema: { querystring: choice } }, async () => ({}))
     const shaped = Type.Object(
       {
@@ -47,6 +48,19 @@ const probe = definePlugin({
 
 const json = { 'content-type': 'application/json' }
 const shaped = (body: object) => ({ method: 'POST' as const, url: '/shaped', payload: JSON.stringify(body), headers: json })
+
+t.test('a text of a URL is an integer if it is written as one', async (t) => {
+  const node = await boot({ plugins: [probe] })
+  t.teardown(() => node.stop())
+  for (const [text, n] of Object.entries({ 7: 7, '-1': -1, '007': 7, 0: 0 })) {
+    t.same((await node.inject(`/query/x?n=${text}`)).json(), { n, name: 'x' }, text)
+    t.same((await node.inject(`/numbered/${text}`)).json(), { id: n }, text)
+  }
+  for (const text of ['', '1.5', 'true', '0x10', '1e1', '%201', '1n', '--1', '99999999999999999999'.repeat(20)])
+    t.match((await node.inject(`/query/x?n=${text}`)).json(), { code: 'BAD_REQUEST', error: 'querystring.n must be integer' }, text)
+  for (const text of ['1.5', 'true', '0x10'])
+    t.match((await node.inject(`/numbered/${text}`)).json(), { code: 'BAD_REQUEST', error: 'params.id must be integer' })
+})
 
 t.test('every failure has the envelope', async (t) => {
   const node = await boot({ plugins: [probe], config: { server: { max_body_size: 1024 } } })
