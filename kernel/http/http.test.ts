@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import t from 'tap'
 import { Type } from 'typebox'
@@ -339,6 +340,8 @@ t.test('health, readiness, ping and metrics', async (t) => {
   for (const path of ['/health', '/healthz']) t.match((await node.inject(path)).json(), healthy)
   const ready = { ready: true, status: 'ready', uptime_secs: Number, up: /^\d+s$/, started: /^\d{4}-\d\d-\d\dT[\d:.]+Z$/ }
   for (const path of ['/ready', '/readyz']) t.match((await node.inject(path)).json(), ready)
+  const { started } = (await node.inject('/ready')).json()
+  for (let i = 0; i < 5; i++, await setTimeout(20)) t.equal((await node.inject('/ready')).json().started, started, 'it has started once')
   reason = 'the cache is cold'
   const cold = await node.inject('/ready')
   t.equal(cold.statusCode, 503)
