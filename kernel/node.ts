@@ -215,9 +215,10 @@ export class SvcNode {
       this.schedules.add('tls_reload', tls.reload_interval_secs * 1000, this.http.reloadTls, { local: true })
     const app = this.http.app
     const description = describeRoutes(app, { version: VERSION, publicUrl: server.public_url, auth: this.auth })
+    const started = new Date(clock.now()).toISOString()
     const uptimeSecs = () => Math.floor((this.clock.monotonic() - this.startedAt) / 1000)
     app.register(async (scope) => {
-      addHealthRoutes(scope, { version: VERSION, notReady: () => this.notReady(), uptimeSecs, now: () => clock.now() })
+      addHealthRoutes(scope, { version: VERSION, notReady: () => this.notReady(), uptimeSecs, started })
       addMetricsRoute(scope, server.metrics_path, this.metrics, server.multi_tenancy ? 'admin' : 'read')
       addLogLevelRoute(scope, this.logs)
       addSchedulesRoute(scope, () => this.scheduler.list())

@@ -12,7 +12,8 @@ export interface Io {
   kill?(): void
 }
 
-interface Words {
+/** A command line, read. */
+export interface Words {
   words: string[]
   /** By name without dashes; a switch that was given is `true`. */
   flags: Record<string, string | undefined>

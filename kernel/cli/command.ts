@@ -14,6 +14,8 @@ export interface Command {
   summary: string
   /** Flags beside --config, without dashes; they take a value unless they say `boolean`. */
   flags?: Record<string, { description: string; boolean?: true }>
+  /** Exit code of a line with flags that it does not take, or without the value of one: such as 2, where 1 is an answer. Default 1. */
+  usageCode?: number
   /** @returns the exit code. @throws Error in one line, which is printed; the code is then 1. */
   run(call: CommandCall): Promise<number>
 }

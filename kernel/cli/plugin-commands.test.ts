@@ -57,6 +57,15 @@ t.test('unknown flags and missing values are refused before anything is done', a
   await t.rejects(runCommand(found, ['make-key', '-x'], io), /^cannot read the flags: Unknown option '-x'; svc help lists them$/)
 })
 
+t.test('a command whose exit code 1 says something has another one for a line that cannot be read', async (t) => {
+  const { said, io } = texts()
+  const { plugin, command } = commandThat(async () => t.fail('it ran') as never)
+  const found = { plugin, command: { ...command, usageCode: 2 } }
+  t.equal(await runCommand(found, ['make-key', '--nam', 'x'], io), 2)
+  t.equal(await runCommand(found, ['make-key', '--name'], io), 2)
+  t.match(said, { out: '', err: /^svc: cannot use flag "--nam": .*\nsvc: cannot read the flags: .*\n$/ })
+})
+
 t.test('--help says what the command takes', async (t) => {
   const { said, io } = texts()
   const found = commandThat(async () => t.fail('it ran') as never)

@@ -2,9 +2,10 @@
 
 import { ConfigError, dataDirOf, type NodeConfig, readConfig, resolveConfig } from '../config/config.ts'
 import { KERNEL_OVERRIDES, type Override, overridesOf } from '../config/overrides.ts'
+import { printable } from '../lib/text/index.ts'
 import { builtinPlugins, loadPlugin } from '../loader.ts'
 import type { Plugin } from '../plugin.ts'
-import { configPathOf, flagsIn, type Io, parseWords, SWITCHES, wordsOf } from './argv.ts'
+import { configPathOf, flagsIn, type Io, parseWords, SWITCHES, type Words, wordsOf } from './argv.ts'
 import type { Command, CommandConfig } from './command.ts'
 
 /** Columns in front of what is said of a form or a flag, at least. */
@@ -104,7 +105,9 @@ function valuedOf({ flags = {} }: Command): string[] {
 export async function runCommand({ plugin, command }: PluginCommand, argv: readonly string[], io: Io): Promise<number> {
   const valued = valuedOf(command)
   const switches = Object.keys(command.flags ?? {}).filter((flag) => !valued.includes(flag))
-  const { words, flags } = parseWords(argv, ['config', ...valued], ['help', ...switches])
+  const line = readLine(() => parseWords(argv, ['config', ...valued], ['help', ...switches]), command, io)
+  if (typeof line === 'number') return line
+  const { words, flags } = line
   if (flags.help !== undefined) {
     io.out(`${helpOf(command)}${'    -c, --config FILE'.padEnd(HEAD)}TOML file; without it the defaults apply\n`)
     return 0
@@ -119,6 +122,17 @@ export async function runCommand({ plugin, command }: PluginCommand, argv: reado
       return commandConfig(await resolveConfig(readConfig(flags, io.env)), plugin)
     },
   })
+}
+
+/** @returns the exit code where the line cannot be read. @throws Error in one line, from a command that has no code for it. */
+function readLine(read: () => Words, { usageCode }: Command, io: Io): Words | number {
+  try {
+    return read()
+  } catch (error) {
+    if (usageCode === undefined) throw error
+    io.err(`svc: ${printable((error as Error).message)}\n`)
+    return usageCode
+  }
 }
 
 function commandConfig(config: NodeConfig, plugin: Plugin): CommandConfig {

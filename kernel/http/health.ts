@@ -15,8 +15,8 @@ interface Health {
   /** Why the node is not ready, or undefined. */
   notReady(): string | undefined
   uptimeSecs(): number
-  /** Wall clock, milliseconds since the Unix epoch. */
-  now(): number
+  /** When the node started, by the wall clock of then. */
+  started: string
 }
 
 const uptime = Type.Integer({ description: 'Seconds since the start' })
@@ -57,8 +57,7 @@ export function addHealthRoutes(http: FastifyInstance, health: Health): void {
       const reason = health.notReady()
       if (reason !== undefined) return reply.code(503).send({ ready: false, reason })
       const uptime = health.uptimeSecs()
-      const started = new Date(health.now() - uptime * 1000).toISOString()
-      return { ready: true, status: 'ready', started, up: `${uptime}s`, uptime_secs: uptime }
+      return { ready: true, status: 'ready', started: health.started, up: `${uptime}s`, uptime_secs: uptime }
     })
   }
   // InfluxDB clients ask for it and read the two headers.

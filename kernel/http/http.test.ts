@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import t from 'tap'
 import { Type } from 'typebox'
@@ -19,6 +20,7 @@ const probe = definePlugin({
       name: request.params.name,
     }))
     const choice = Type.Object({ format: Type.Optional(Type.Union([Type.Literal('json'), Type.Literal('csv')])), one: Type.Optional(Type.Literal('a')) })
+    svc.http.get('/numbered/:id', { schema: { params: Type.Object({ id: Type.Integer() }) } }, async (request) => ({ id: request.params.id }))
     svc.http.get('/choice', { schema: { querystring: choice } }, async () => ({}))
     const shaped = Type.Object(
       {
@@ -47,6 +49,19 @@ const probe = definePlugin({
 
 const json = { 'content-type': 'application/json' }
 const shaped = (body: object) => ({ method: 'POST' as const, url: '/shaped', payload: JSON.stringify(body), headers: json })
+
+t.test('a text of a URL is an integer if it is written as one', async (t) => {
+  const node = await boot({ plugins: [probe] })
+  t.teardown(() => node.stop())
+  for (const [text, n] of Object.entries({ 7: 7, '-1': -1, '007': 7, 0: 0 })) {
+    t.same((await node.inject(`/query/x?n=${text}`)).json(), { n, name: 'x' }, text)
+    t.same((await node.inject(`/numbered/${text}`)).json(), { id: n }, text)
+  }
+  for (const text of ['', '1.5', 'true', '0x10', '1e1', '%201', '1n', '--1', '99999999999999999999'.repeat(20)])
+    t.match((await node.inject(`/query/x?n=${text}`)).json(), { code: 'BAD_REQUEST', error: 'querystring.n must be integer' }, text)
+  for (const text of ['1.5', 'true', '0x10'])
+    t.match((await node.inject(`/numbered/${text}`)).json(), { code: 'BAD_REQUEST', error: 'params.id must be integer' })
+})
 
 t.test('every failure has the envelope', async (t) => {
   const node = await boot({ plugins: [probe], config: { server: { max_body_size: 1024 } } })
@@ -332,6 +347,8 @@ t.test('health, readiness, ping and metrics', async (t) => {
   for (const path of ['/health', '/healthz']) t.match((await node.inject(path)).json(), healthy)
   const ready = { ready: true, status: 'ready', uptime_secs: Number, up: /^\d+s$/, started: /^\d{4}-\d\d-\d\dT[\d:.]+Z$/ }
   for (const path of ['/ready', '/readyz']) t.match((await node.inject(path)).json(), ready)
+  const { started } = (await node.inject('/ready')).json()
+  for (let i = 0; i < 5; i++, await setTimeout(20)) t.equal((await node.inject('/ready')).json().started, started, 'it has started once')
   reason = 'the cache is cold'
   const cold = await node.inject('/ready')
   t.equal(cold.statusCode, 503)

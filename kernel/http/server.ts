@@ -281,7 +281,11 @@ export class HttpServer {
         return rawBody === true ? bytes : withoutBom(bytes)
       }
       if (request.routeOptions.schema?.body === undefined && nothingSent(request)) return undefined
-      if (type === undefined || !JSON_TYPE.test(type)) throw unsupportedType(type, ['application/json', ...(this.parsed.get(request.server) ?? [])])
+      if (type === undefined || !JSON_TYPE.test(type)) {
+        // Where the plugin reads a type of its own, JSON is only for routes that say what is in it.
+        const own = this.parsed.get(request.server) ?? []
+        throw unsupportedType(type, own.length > 0 && request.routeOptions.schema?.body === undefined ? own : ['application/json', ...own])
+      }
       const body = withoutBom(await this.body(request))
       checkJsonBounds(body, { depth: server.max_body_depth, members: server.max_body_members })
       const text = body.toString('utf8')

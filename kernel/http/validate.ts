@@ -10,8 +10,9 @@ interface Compiled {
 export function validatorCompiler({ schema, httpPart }: { schema: unknown; httpPart?: string }): (data: unknown) => Compiled {
   const reader = new SchemaReader(schema as object)
   const isBody = httpPart === 'body'
+  const numbers = isBody ? [] : numbersOf(schema as { properties?: Record<string, { type?: unknown }> })
   return (data) => {
-    const { value, problems } = reader.read(data, !isBody)
+    const { value, problems } = reader.read(withoutFalseNumbers(data, numbers), !isBody)
     const [first] = problems
     if (first === undefined) return { value }
     const name = first.instancePath.slice(1)
@@ -22,6 +23,26 @@ export function validatorCompiler({ schema, httpPart }: { schema: unknown; httpP
 }
 
 type Described = { description?: string } & { [keyword: string]: Described }
+
+/** How a number is written in a URL. TypeBox takes more for one: an empty text, "true", "0x10", and of "1.5" what an integer holds. */
+const WRITTEN: Record<string, RegExp> = { integer: /^-?\d+$/, number: /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i }
+
+function numbersOf({ properties = {} }: { properties?: Record<string, { type?: unknown }> }): [name: string, written: RegExp][] {
+  return Object.entries(properties).flatMap(([name, { type }]) => {
+    const written = WRITTEN[String(type)]
+    return written === undefined ? [] : [[name, written]]
+  })
+}
+
+/** A text that is no number becomes NaN, which is none to TypeBox either. */
+function withoutFalseNumbers(data: unknown, numbers: readonly [string, RegExp][]): unknown {
+  let texts = data as Record<string, unknown>
+  for (const [name, written] of numbers) {
+    const text = texts?.[name]
+    if (typeof text === 'string' && !written.test(text)) texts = { ...texts, [name]: Number.NaN }
+  }
+  return texts
+}
 
 /** @param schema of the whole part. */
 function describe(part: string, problem: Problem, problems: readonly Problem[], schema: Described): string {

@@ -238,6 +238,7 @@ t.test('svc plane begins runs on a node, shows their records and checks their ch
     t.match(await svc('plane', ...verb, '--url', node.url), { code: 4, err: /is that of plugin "operator_api"/ }, verb[0])
   t.match(await svc('plane', 'run', 'plus', '--url', 'http://127.0.0.1:1'), { code: 4, err: /cannot reach the node/ })
   t.match(await svc('plane', 'dance'), { code: 2 })
+  t.match(await svc('plane', 'verify', '--fiel', 'x'), { code: 2, err: /^svc: cannot use flag "--fiel": .*"--file"\?\n$/ }, 'nothing was found')
   const { out } = await svc('plane', 'history', run)
   t.same(
     out

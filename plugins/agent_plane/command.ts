@@ -63,6 +63,7 @@ export const planeCommand: Command = {
     tenant: { description: 'Whose plane, where no token says it; default "default"' },
     'no-wait': { description: 'run: does not wait until it suspends or ends', boolean: true },
   },
+  usageCode: 2,
   // Nothing of the plane is loaded for a command line that does not name it.
   run: async (call) => (await import('./verbs.ts')).runPlane(call),
 }

@@ -21,6 +21,7 @@ export const auditCommand: Command = {
     after: { description: 'hash that the first entry follows, where the file is not the first' },
     'expect-last': { description: 'hash that was the last one: it must still be there' },
   },
+  usageCode: UNREADABLE,
   async run(call) {
     try {
       return await runVerify(call)

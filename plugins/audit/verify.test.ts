@@ -116,6 +116,8 @@ t.test('the command line', async (t) => {
   t.match(await svc(['verify', join(folder, 'none')], env), { code: 2, err: /^svc: cannot read audit log: ENOENT/ })
   t.match(await svc(['verify', folder], env), { code: 2, err: /EISDIR/ })
   t.match(await svc(['verify', path, '--after', 'x']), { code: 2, err: /cannot use --after "x"/ })
+  t.match(await svc(['verify', path, '--hmac-key', 'KEY']), { code: 2, err: /^svc: cannot use flag "--hmac-key": / })
+  t.match(await svc(['verify', path, '--expect-last']), { code: 2, err: /^svc: cannot read the flags: .*missing/ }, 'nothing is said of the log')
   t.match(await svc([]), { code: 2, err: /write svc audit verify FILE/ })
   t.match(await svc(['verify', '--config', join(folder, 'none.toml')]), { code: 2, err: /none\.toml/ })
 

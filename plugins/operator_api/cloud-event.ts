@@ -30,6 +30,7 @@ const CONTROL = /\p{Cc}/u
 const MEMBERS = Object.fromEntries(['id', 'kind', 'payload', 'correlation', 'source'].map((name) => [name, {}]))
 /** As in a deduplication key: no source or id has one. */
 const SEPARATOR = '\u001f'
+const CONTROLLED = 'an event has no control characters in its id, kind and correlation'
 
 /** @param native reads the API's own body. @throws Refusal 400. */
 export function parseEvent({ headers, body }: Raw, bounds: JsonBounds, native: SchemaReader): Delivered {
@@ -39,6 +40,8 @@ export function parseEvent({ headers, body }: Raw, bounds: JsonBounds, native: S
   if (!JSON_TYPE.test(type))
     throw new Refusal(400, `cannot read an event of Content-Type "${type.slice(0, 128)}": send application/json, application/cloudevents+json, or ce- headers`)
   const { id, kind, payload, correlation = [] } = shaped<Delivered>(native, parseJson(body, bounds), { name: 'body', status: 400, members: MEMBERS })
+  // With a separator it would be that of a CloudEvent, which would then be a duplicate.
+  if (id.includes(SEPARATOR)) throw new Refusal(400, CONTROLLED)
   return checked({ id, kind, payload, correlation })
 }
 
@@ -49,7 +52,7 @@ function checked(event: Delivered): Delivered {
     if (text.length > 1024) throw new Refusal(400, `the ${name} of an event has at most 1024 characters`)
   }
   for (const text of [kind, id.replaceAll(SEPARATOR, ''), ...correlation.flatMap(({ namespace, value }) => [namespace, value])])
-    if (CONTROL.test(text) || !text.isWellFormed()) throw new Refusal(400, 'an event has no control characters in its id, kind and correlation')
+    if (CONTROL.test(text) || !text.isWellFormed()) throw new Refusal(400, CONTROLLED)
   return event
 }
 

@@ -7,6 +7,7 @@ export const openapiCommand: Command = {
   usage: 'openapi',
   summary: 'Prints the OpenAPI 3.1 document of the operator API',
   flags: { server: { description: 'What its paths are relative to; default /api/v1/plane' } },
+  usageCode: 2,
   // Nothing of the API is loaded for a command line that does not name it.
   async run({ flags, out }) {
     const [{ openapiDocument }, { OPERATIONS }] = await Promise.all([import('./openapi.ts'), import('./routes/index.ts')])

@@ -162,7 +162,7 @@ async function refusals(t: Test, node: TestNode): Promise<void> {
   t.match(text.json(), {
     status: 'error',
     errorType: 'bad_data',
-    error: /"text\/plain": this endpoint takes application\/json or application\/x-www-form-urlencoded$/,
+    error: /"text\/plain": this endpoint takes application\/x-www-form-urlencoded$/,
   })
 }
 

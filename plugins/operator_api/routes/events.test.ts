@@ -47,6 +47,8 @@ t.test('CloudEvents come in one body, or with their attributes in headers', asyn
   t.same((await agents.replay(first)).output, { payload: 'yes', source: 'peer:ann' })
   t.equal((await ann.post('/events', event, type)).body.delivery, 'duplicate')
   t.equal((await ann.post('/events', { ...event, source: '/mail' }, type)).body.delivery, 'buffered', 'the source of its producer is a part of its id')
+  const alike = await ann.post('/events', { id: '/shop\u001f1', kind: 'answered', payload: null })
+  t.match(alike, { status: 400, body: { error: /control characters/ } }, 'no id of the own form is taken for that of a CloudEvent')
   const headers = { 'ce-specversion': '1.0', 'ce-id': '1', 'ce-source': '/shop', 'ce-type': 'answered', 'ce-subject': 'caf%C3%A9' }
   const second = await run('subject', 'café')
   t.equal((await ann.post('/events', { no: 1 }, headers)).body.delivery, 'duplicate', 'in both modes it is the same event')
@@ -66,7 +68,7 @@ t.test('what is refused of an event', async (t) => {
   await refused({ ...own, id: ' ' }, {}, /the id of an event is not empty/)
   await refused({ ...own, kind: '' }, {}, /the kind of an event is not empty/)
   await refused({ ...own, kind: 'a\nb' }, {}, /control characters/)
-  await refused({ ...own, id: 'a\u0000' }, {}, /control characters/)
+  for (const id of ['a\u0000', 'a\u001fb']) await refused({ ...own, id }, {}, /control characters/)
   await refused({ ...own, id: 'x'.repeat(2000) }, {}, /at most 1024/)
   await refused({ ...own, tenant: 'acme' }, {}, /body\.tenant is not a known member/)
   await refused({ ...own, correlation: [{ namespace: 'a' }] }, {}, /correlation/)

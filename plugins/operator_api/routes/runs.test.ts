@@ -73,9 +73,12 @@ t.test('a run is shown, listed by how it ended, and its history comes in pages',
   t.match(rest, { from: 201, truncated: false, next_from: null })
   t.equal(rest.records.at(-1).kind, 'RunConcluded')
   t.same((await rita.get(`/runs/${long}/history?from=0`)).body, first, '0 is 1')
-  for (const from of ['9999', '18446744073709551615'])
-    t.match((await rita.get(`/runs/${long}/history?from=${from}`)).body, { records: [], truncated: false, next_from: null })
-  for (const from of ['-1', 'x', '1.5', '', '1&from=2']) t.equal((await rita.get(`/runs/${long}/history?from=${from}`)).status, 400, from)
+  for (const from of ['9999', '9007199254740991', '18446744073709551615']) {
+    const { body } = await rita.get(`/runs/${long}/history?from=${from}`)
+    t.match(body, { from: Number(from), records: [], truncated: false, next_from: null })
+  }
+  for (const from of ['18446744073709551616', '99999999999999999999', '-1', 'x', '1.5', '', '1&from=2'])
+    t.equal((await rita.get(`/runs/${long}/history?from=${from}`)).status, 400, from)
   t.equal((await rita.get(`/runs/${NONE}/history`)).status, 404)
   t.same((await rita.get(`/runs/${NONE}/history?from=2`)).body.records, [], 'an empty page later is no error')
   t.equal((await rita.get('/runs/x/history')).status, 400)

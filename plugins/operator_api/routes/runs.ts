@@ -1,5 +1,6 @@
 /** Runs: what they are at, and what people decide about them. */
 import type { Json } from 'svcdb/agents'
+import { jsonDigits } from 'svcdb/lib/json'
 import type { ActionLabel } from '../actions.ts'
 import { HISTORY_LIMIT, LIST_LIMIT, nonBlank, type Operation, operation, shown } from '../operation.ts'
 import { Refusal } from '../refusal.ts'
@@ -191,11 +192,11 @@ export const runs: readonly Operation[] = [
     statuses: [404],
     handle: async ({ plane, params: { run }, query }) => {
       const from = fromOf(query.from)
-      const { rows, truncated } = await plane.runs.history(run, from, HISTORY_LIMIT)
-      if (rows.length === 0 && from === 1)
+      const { rows, truncated } = await plane.runs.history(run, Math.min(Number(from), MAX_SEQ), HISTORY_LIMIT)
+      if (rows.length === 0 && from === 1n)
         throw new Refusal(404, `cannot find run ${shown(run)}: there is no run of this id; check it, and that the token is of its tenant`)
       const last = rows.at(-1)
-      return { run, from, records: rows, truncated, next_from: truncated && last !== undefined ? last.seq + 1 : null }
+      return { run, from: digits(from), records: rows, truncated, next_from: truncated && last !== undefined ? last.seq + 1 : null }
     },
   }),
   operation({
@@ -236,9 +237,16 @@ export const runs: readonly Operation[] = [
 
 const EFFECT = /^[0-9a-f]{64}$/
 
-/** 0 means 1; what no journal reaches is what the store can still compare. */
-function fromOf(text: string): number {
-  return Math.min(Math.max(Number(text), 1), MAX_SEQ)
+/** 0 means 1. @throws Refusal 400 for more than 64 bits. */
+function fromOf(text: string): bigint {
+  const from = BigInt(text)
+  if (from > MAX_UINT64) throw new Refusal(400, `query.from is at most ${MAX_UINT64}`)
+  return from === 0n ? 1n : from
 }
 
+/** In an answer, with all its digits. */
+const digits = (value: bigint): number => (value <= MAX_SEQ ? Number(value) : (jsonDigits(value) as unknown as number))
+
+const MAX_UINT64 = 2n ** 64n - 1n
+/** No journal reaches it, and the store can still compare it. */
 const MAX_SEQ = 999_999_999_999
