@@ -163,9 +163,9 @@ export class KnownPaths {
 
   /** What else to do, of a path that no route has: where it belongs to a plugin that does not run, or to another server's API. */
   hint(path: string): string {
+    for (const [prefix, hint] of this.hints) if (path === prefix || path.startsWith(prefix.endsWith('/') ? prefix : `${prefix}/`)) return `; ${hint}`
     const idle = this.idlePlugin(path)
     if (idle !== undefined) return `; plugin "${idle}" does not run here: put it into plugins, and its section into the file where it needs one`
-    for (const [prefix, hint] of this.hints) if (path === prefix || path.startsWith(prefix.endsWith('/') ? prefix : `${prefix}/`)) return `; ${hint}`
     const near = this.near(path)
     return near === undefined ? '' : `; did you mean "${near}"?`
   }
