@@ -86,6 +86,9 @@ t.test('smoothed selectors', async (t) => {
   t.same(await over(0, 5, 'x smoothed', source), ['x 0 10 20 30 30 30'])
   t.same(await over(8, 9, 'x smoothed', source), [])
   t.same(await at(1, 'x smoothed', load('x _ _ 3', MINUTE)), [], 'nothing before')
+  const apart = load('x 0 _x9 10', MINUTE)
+  t.same(await over(4, 6, 'x smoothed', apart), ['x 0 _ _'], 'one exactly as old as the lookback is too old')
+  t.same(await over(4, 6, 'x smoothed', load('x _ 1 _x8 10', MINUTE)), ['x 1 5 _'], 'one ahead by as much is not')
 })
 
 t.test('many series over several blocks', async (t) => {
