@@ -123,6 +123,16 @@ t.test('smoothed selectors look past staleness markers, and subqueries at steps 
     t.same(await at(3, 'sum_over_time((x @ 60)[3m:1m])', same), ['{} 30'], 'at one time from each')
 })
 
+t.test('subqueries of comparisons with a number have what passes, of each series', async (t) => {
+  const source = loadSeries(['x -10 -3 -7 8', `h ${'{{schema:0 sum:1 count:1 buckets:[1]}}'}x4`], MINUTE)
+  t.same(await at(3, 'count_over_time((x > -(5))[3m:1m])', source), ['{} 2'])
+  t.same(await at(3, 'sum_over_time((x > bool -5)[3m:1m])', source), ['{} 2'])
+  for (const op of ['>', '!=', '<=']) t.same(await at(3, `count_over_time((h ${op} 0)[3m:1m])`, source), [], 'no histogram compares with a number')
+  const many = new MemorySource(1000)
+  for (let i = 0; i < 300; i++) many.add(parseLabels(`x{i="${i}"}`), [{ time: 0, value: i }])
+  t.same(await at(4, 'sum(sum_over_time(x[4m:1s]))', many), [`{} ${((299 * 300) / 2) * 240}`], 'whatever the steps of all come to')
+})
+
 t.test('many series over several blocks', async (t) => {
   const source = new MemorySource(1000)
   for (let i = 0; i < 2500; i++) source.add(parseLabels(`x{i="${i}"}`), [{ time: 0, value: i }])
