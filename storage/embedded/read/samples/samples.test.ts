@@ -419,51 +419,6 @@ t.test('a series is active by values of the field, wherever its rows are', async
   }
 })
 
-t.test('a series is not active by rows that are deleted, of a segment whose rows all have the field', async (t) => {
-  const subject = new Subject(8 << 20)
-  t.teardown(() => subject.close())
-  subject.grow()
-  const tags = [1, 2, 3].map((n) => ({ host: `h${n}` }))
-  subject.write(tags.map((tags) => ({ tags, time: START, fields: { f: 1 } })))
-  subject.segments.freeze()
-  for (let memtables = 0; memtables < 2; memtables++) await subject.segments.flush()
-  const active = async (): Promise<string[]> => {
-    const request = { namespace: 'default', measurement: 'm', field: 'f' }
-    const { series, tags } = await selectActive(await subject.context(), subject.db.state.snapshotNow() as Snapshot, request, undefined)
-    return Array.from(series, (_, i) => tags.at(i)[1])
-  }
-  t.same(await active(), ['h1', 'h2', 'h3'])
-  subject.delete([subject.db.series(subject.measurement, tags[1])], START, START)
-  t.same(await active(), ['h1', 'h3'])
-  subject.retain(START + MS)
-  t.same(await active(), [])
-})
-
-t.test('of samples of one time the one written last is the newest, whichever source is read first', async (t) => {
-  const subject = new Subject(8 << 20)
-  t.teardown(() => subject.close())
-  subject.grow()
-  const [one, other] = [{ host: 'h1' }, { host: 'h2' }]
-  // What is known of series, and what the sources are read for.
-  const check = async (field: 'f' | 'd', value: bigint, where: string): Promise<void> => {
-    const request: SampleRequest = { namespace: 'default', measurement: 'm', field, matchers: [{ tag: 'host', op: '=', value: 'h1' }], newestOnly: true }
-    const lines = await read(await subject.context(), subject.db.state.snapshotNow() as Snapshot, request)
-    t.same(lines, subject.expected(request, ({ host }) => host === 'h1'), `${field} of write ${value}, in ${where}`)
-  }
-  // What ends later is read first.
-  for (const [i, ends] of [0n, 5n, 0n, 3n].entries()) {
-    const value = BigInt(i)
-    subject.write([
-      { tags: one, time: START, fields: { f: i, d: value } },
-      { tags: other, time: START + ends * MS, fields: { f: 0, d: 0n } },
-    ])
-    for (const field of ['f', 'd'] as const) await check(field, value, 'the memtable')
-    subject.segments.freeze()
-    for (let memtables = 0; memtables < 2; memtables++) await subject.segments.flush()
-    for (const field of ['f', 'd'] as const) await check(field, value, 'a segment')
-  }
-})
-
 t.test('encrypted columns, by blocks and row by row', async (t) => {
   const random = new Random(seed)
   const subject = new Subject(8 << 20)
