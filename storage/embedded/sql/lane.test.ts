@@ -125,6 +125,15 @@ t.test('first and last values of buckets are by the time, whatever the order of 
   ])
   t.same(await read(query.replace(' GROUP BY', ' WHERE 1 = 1 GROUP BY')), await read(query))
   t.same(await read('SELECT last(price, _time) - first(price, _time) AS move FROM trades WHERE size < 6'), [[18]])
+  const between = `SELECT time_bucket('1m', _time, 'UTC', '2000-01-01 00:00:00.0005') AS t, count(*) FROM trades GROUP BY t ORDER BY t`
+  t.same(
+    await read(between),
+    [
+      [minute + 500_000n, 6n],
+      [minute + 60_000_500_000n, 3n],
+    ],
+    'buckets that begin between two milliseconds',
+  )
 })
 
 t.test('integers are answered from samples while doubles hold them, and their sums', async (t) => {
