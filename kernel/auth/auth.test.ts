@@ -59,6 +59,15 @@ t.test('an open node refuses a certificate that does not hold, as all others do'
   t.match(await auth.admit({ ...shown, certificate: { der: new Uint8Array() } }, 'read', '/who'), { principal: 'anonymous', admin: true })
 })
 
+t.test('where data is kept apart, what needs no credentials is answered without any, under whatever name', async (t) => {
+  const auth = new Auth({ multiTenancy: true, exempt: ['/health'] })
+  auth.addAuthenticator(() => undefined, 0, 'keys')
+  const given = { protocol: 'http' as const, path: '/', query: () => undefined, address: undefined, requestId: '' }
+  const asking = (namespace?: string) => ({ ...given, header: (name: string) => (name === 'x-namespace' ? namespace : undefined) })
+  t.match(await auth.admit(asking(), 'read', '/health'), { principal: 'anonymous', admin: false, namespace: 'default' })
+  t.match(await auth.admit(asking('red'), 'public', '/open'), { principal: 'anonymous', admin: false, namespace: 'red' })
+})
+
 t.test('a call about no namespace in particular goes by the first of the credential, if none is asked for', async (t) => {
   const auth = new Auth({ multiTenancy: true, exempt: [] })
   auth.addAuthenticator(({ header }) => identity('ann', { namespaces: (header('authorization') ?? '').split(',').filter(Boolean) }), 0, 'keys')

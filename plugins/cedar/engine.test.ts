@@ -181,6 +181,17 @@ t.test('a set takes the place of another at once, and forgets what was decided',
   engine.close()
 })
 
+t.test('a set that is used as a whole, for its length, takes the place of one like it', async (t) => {
+  const long = (names: string) => Array.from({ length: 100 }, (_, i) => read(`principal.name == "${names}${i}"`)).join('\n')
+  const engine = await engineOf(long('ann'))
+  for (const names of ['bob', 'eve', 'ann']) {
+    engine.activate(await setOf(long(names)))
+    for (const asked of ['ann', 'bob', 'eve'])
+      t.equal(allowed(engine, { context: { principal: `${asked}7` } }), asked === names, `${asked} by that of ${names}`)
+  }
+  engine.close()
+})
+
 t.test('engines do not share policies, and the least used decision goes first', async (t) => {
   const one = await engineOf(read('true'), 2)
   const other = await engineOf('forbid(principal, action, resource);')

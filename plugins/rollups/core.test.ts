@@ -1,4 +1,4 @@
-import type { ColumnChunk, FieldInfo, SeriesChunk } from 'svcdb'
+import type { ColumnChunk, FieldInfo, SeriesChunk, Storage } from 'svcdb'
 import { decodeHistogram, encodeHistogram, type NativeHistogram } from 'svcdb/lib/histogram'
 import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
@@ -9,7 +9,7 @@ import { bucketsOf, definitionOf } from './definition.ts'
 import { clipped, overlaps, type Range, withoutRange, withRange } from './ranges.ts'
 import { Rollup } from './rollup.ts'
 import { within } from './together.ts'
-import { batchesOf, plan } from './writer.ts'
+import { batchesOf, deleteStale, plan } from './writer.ts'
 
 const all = (...names: string[]) => names.map((name) => parseAggregation(name) as Aggregation)
 const body = { name: 'r', source_measurement: 'a', target_measurement: 'b', every: '1h', aggregations: ['avg'] }
@@ -129,6 +129,32 @@ t.test('every type is aggregated as documented', async (t) => {
   const sum = decodeHistogram(value.h_sum as Uint8Array)
   t.match({ count: sum.count, sum: sum.sum, counts: [...sum.positiveCounts] }, { count: 10, sum: 8, counts: [4, 2, 4] })
   t.match(decodeHistogram(value.h_avg as Uint8Array), { count: 5, sum: 4 })
+})
+
+t.test('of rows of one time the tags say which is first and last, not the order of the series; and values outlive the memory they were read in', async (t) => {
+  const fields: FieldInfo[] = [{ name: 'v', type: 'float64' }]
+  for (const hosts of [
+    ['a', 'b', 'c'],
+    ['c', 'b', 'a'],
+    ['b', 'c', 'a'],
+  ]) {
+    const aggregator = new Aggregator(fields, [request(BigInt64Array.of(0n, 10n), all('first', 'last'), [])], 1e9)
+    for (const [series, host] of hosts.entries()) {
+      const values = Float64Array.of('abc'.indexOf(host))
+      aggregator.add({ series, tags: { host }, times: BigInt64Array.of(5n), columns: [{ name: 'v', type: 'float64', values }] })
+    }
+    const { columns } = aggregator.result(0)
+    t.same(
+      columns.map((column) => rowValue(column, 0)),
+      [0, 2],
+      hosts.join(),
+    )
+  }
+  const aggregator = new Aggregator([{ name: 'h', type: 'histogram' }], [request(BigInt64Array.of(0n, 10n), all('last'))], 1e9)
+  const bytes = histogram(3, [1, 2])
+  aggregator.add({ series: 1, tags: {}, times: BigInt64Array.of(5n), columns: [{ name: 'h', type: 'histogram', values: [bytes] }] })
+  bytes.fill(0)
+  t.match(decodeHistogram(rowValue(aggregator.result(0).columns[0], 0) as Uint8Array), { sum: 3 })
 })
 
 t.test('random rows come to what plain loops make of them', async (t) => {
@@ -313,6 +339,13 @@ t.test('changes during a pass are marked up to its end, and a pass that fails lo
   t.same(rollup.dirty, [[30n * s, 50n * s]], 'a bucket that retention has cut stays as it is')
   const again = Rollup.restore(JSON.parse(JSON.stringify(rollup.kept())), 64)
   t.same([again.from, again.until, again.dirty, again.floor], [0n, 50n * s, rollup.dirty, 25n * s])
+})
+
+t.test('a target of which segments are out of service is not taken for one without stale rows', async (t) => {
+  const answers = (segmentsSkipped: number) => ({ delete: async () => ({ segmentsSkipped }) }) as unknown as Storage
+  const range = [{ start: 0n, end: 10n }]
+  await t.rejects(deleteStale(answers(1), definitionOf(body, '', 0n), range), { code: 'OVERLOADED', message: /1 segments of "b" are out of service/ })
+  await t.resolves(deleteStale(answers(0), definitionOf(body, '', 0n), range))
 })
 
 t.test('a slice deletes what is no more, and nothing else', async (t) => {

@@ -117,6 +117,18 @@ t.test('each change marks what it has changed, and the tier above with it', asyn
   }
 })
 
+t.test('the tier above has all that is dirty, not only what the first of several changes made so', async (t) => {
+  const { follower, cursors, dirty } = stage('h/1')
+  follower.follow()
+  await cursors[0].tell(rowsAt(133n))
+  await cursors[0].tell(rowsAt(105n, 175n))
+  t.same(dirty()[1], [
+    [100, 140],
+    [160, 180],
+  ])
+  await follower.close()
+})
+
 t.test('behind a gap, and where nobody knows what was seen, all that was computed is dirty', async (t) => {
   const all = (found: unknown[][][]) => found.every((ranges) => ranges.length === 1 && ranges[0][1] === 200 && typeof ranges[0][0] !== 'undefined')
   const anew = stage()

@@ -206,6 +206,19 @@ t.test('buckets to be repaired that were left out of a slice stay to be repaired
   t.same(rollup.dirty, [])
 })
 
+t.test('all that is to be repaired is, however many ranges it lies in', async (t) => {
+  const { passes, steps, rollup } = stage(10)
+  rollup.until = 10n * HOUR
+  for (const hour of [2n, 4n, 7n]) rollup.mark(hour * HOUR, (hour + 1n) * HOUR)
+  passes.wake(rollup)
+  await passes.run(signal)
+  t.same(
+    steps.filter((step) => !step.startsWith('saved')),
+    ['2 to 3', '4 to 5', '7 to 8'],
+  )
+  t.same(rollup.dirty, [])
+})
+
 t.test('one thing is done to a rollup at a time', async (t) => {
   const { passes, rollup } = stage(10)
   const order: string[] = []

@@ -51,6 +51,14 @@ t.test('a row at the very end of a bucket that is marked is of the next one', as
   ])
 })
 
+t.test('rows from the watermark on mark nothing, wherever it lies between two halves of times', async (t) => {
+  for (let until = 200n; until < 300n; until += 10n) {
+    const rollup = computed(100n, until)
+    t.notOk(rollup.markTimes(times(until, until + 1n, until + 2n, until + 3n), 4))
+    t.same(rollup.dirty, [])
+  }
+})
+
 t.test('of a range that changed those buckets are marked that were computed, whole', async (t) => {
   const marked = (start: bigint | undefined, end: bigint | undefined) => {
     const rollup = computed(100n, 200n)
@@ -95,6 +103,15 @@ t.test('raw data is held from what the state store says on, until that is behind
   t.equal(rollup.hold, 100n * S)
   rollup.markTimes(times(15n), 1)
   t.equal(rollup.hold, 10n * S)
+})
+
+t.test('what came through a restart is in the store: no more than that is held, and what it knew was taken may go', async (t) => {
+  const rollup = computed(0n, 100n)
+  rollup.markTimes(times(45n), 1)
+  rollup.raiseFloor(20n * S)
+  const again = restarted(rollup)
+  t.equal(again.hold, 40n * S)
+  t.equal(again.taken(30n * S, 10n * S), 20n * S)
 })
 
 t.test('what retention takes is taken when it is known durably, and nothing that is needed', async (t) => {

@@ -106,6 +106,19 @@ for (const code of ['NOT_FOUND', 'FORBIDDEN', 'RATE_LIMITED'] as const) {
   })
 }
 
+t.test('of a namespace that was refused all gets there, in order, though live points and a backfill take turns', async (t) => {
+  const there = await node(t)
+  const { start } = edgeTo(t, there)
+  there.refusals.set('red', 'FORBIDDEN')
+  const edge = await start()
+  for (const n of range(0, 12)) await write(edge, [point(n)], { namespace: 'red', backfill: n % 3 === 1 })
+  await write(edge, [point(12)], { namespace: 'blue' })
+  await eventually(() => there.taken('blue').length === 1)
+  there.refusals.delete('red')
+  await edge.drained()
+  t.same(there.taken('red'), range(0, 12))
+})
+
 t.test('the status says which namespace waits and why, and not that the upstream is down while others flow', async (t) => {
   const there = await node(t)
   const { start } = edgeTo(t, there)

@@ -1,13 +1,13 @@
 /** A disk that does not give back a part of the queue costs what is there, is counted, and holds up nothing. */
 
-import { appendFileSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { appendFileSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { FRAME_HEADER } from '../common/log/log.ts'
 import { i64, lines, NOW, write } from '../conformance/points.ts'
 import { type ForwardEnvironment, realEnvironment } from './engine.ts'
-import { queueFileNumber } from './paths.ts'
+import { paths, queueFileNumber } from './paths.ts'
 import { QUEUE_FORM } from './queue-file.ts'
 import { edgeOf, upstream } from './testing.ts'
 
@@ -153,19 +153,26 @@ for (const { what, from, to, arrive, dropped } of [
   })
 }
 
-t.test('a start gives nothing up: what the disk gives back later is sent', async (t) => {
-  const { stored, start } = await stopped(t)
-  let bad = true
-  const { environment } = worn((_, __, file) => (file === 1 && bad ? 'EIO' : undefined))
-  const said: string[] = []
-  const engine = await start(environment, said)
-  await write(engine, points(3), { namespace: '' })
-  bad = false
-  await write(engine, points(4), { namespace: '' })
-  await engine.drained()
-  t.same(await stored(), [0, 1, 2, 3, 4])
-  t.notOk(said.some((text) => text.includes('points were dropped')))
-})
+for (const { what, crashed } of [
+  { what: 'a start', crashed: false },
+  // What was counted when it stopped is not noted then.
+  { what: 'a start after a crash', crashed: true },
+]) {
+  t.test(`${what} gives nothing up: what the disk gives back later is sent`, async (t) => {
+    const { dir, stored, start } = await stopped(t)
+    if (crashed) rmSync(paths(dir).counted)
+    let bad = true
+    const { environment } = worn((_, __, file) => (file === 1 && bad ? 'EIO' : undefined))
+    const said: string[] = []
+    const engine = await start(environment, said)
+    await write(engine, points(3), { namespace: '' })
+    bad = false
+    await write(engine, points(4), { namespace: '' })
+    await engine.drained()
+    t.same(await stored(), [0, 1, 2, 3, 4])
+    t.notOk(said.some((text) => text.includes('points were dropped')))
+  })
+}
 
 t.test('a torn end that cannot be cut, and a file that cannot be synced, are read as they are', async (t) => {
   const { path, stored, start } = await stopped(t)

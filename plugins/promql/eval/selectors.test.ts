@@ -1,6 +1,8 @@
 import t from 'tap'
 import { load, MemorySource, parseLabels, StoredSource } from '../testing/memory-source.ts'
 import { at, over } from '../testing/run-query.ts'
+import { loadSeries } from '../testing/series-text.ts'
+import { Annotations } from './annotations.ts'
 
 const MINUTE = 60_000
 
@@ -86,6 +88,49 @@ t.test('smoothed selectors', async (t) => {
   t.same(await over(0, 5, 'x smoothed', source), ['x 0 10 20 30 30 30'])
   t.same(await over(8, 9, 'x smoothed', source), [])
   t.same(await at(1, 'x smoothed', load('x _ _ 3', MINUTE)), [], 'nothing before')
+  const apart = load('x 0 _x9 10', MINUTE)
+  t.same(await over(4, 6, 'x smoothed', apart), ['x 0 _ _'], 'one exactly as old as the lookback is too old')
+  t.same(await over(4, 6, 'x smoothed', load('x _ 1 _x8 10', MINUTE)), ['x 1 5 _'], 'one ahead by as much is not')
+})
+
+t.test('smoothed selectors of native histograms go along the line between two, from zero behind a reset', async (t) => {
+  const sized = (sum: number, hint = '') => `{{schema:0 sum:${sum} count:${sum} buckets:[${sum}]${hint && ` counter_reset_hint:${hint}`}}}`
+  const sums = async (samples: string, annotations = new Annotations()) =>
+    over(0, 5, 'histogram_sum(h smoothed)', loadSeries([`h ${samples}`], MINUTE), { annotations })
+  t.same(await sums(`${sized(0)} _ _ _ ${sized(12)}`), ['{} 0 3 6 9 12 12'])
+  t.same(await sums(`${sized(20)} _ _ _ ${sized(8)}`), ['{} 20 2 4 6 8 8'])
+  t.same(await sums(`${sized(20, 'gauge')} _ _ _ ${sized(8, 'gauge')}`), ['{} 20 17 14 11 8 8'], 'a gauge may fall')
+  for (const [from, to] of [
+    ['gauge', ''],
+    ['', 'gauge'],
+  ])
+    t.same(await sums(`${sized(20, from)} _ _ _ ${sized(8, to)}`), ['{} 20 2 4 6 8 8'], 'one of the two is a counter')
+  for (const [samples, expected] of [
+    [`7 ${sized(1)} ${sized(2)}`, '{} _ _ _ _ _ 2'],
+    [`${sized(20)} _ {{schema:-53 sum:1 count:1 custom_values:[1] buckets:[1 0]}}`, '{} 20 _ 1 1 1 1'],
+  ]) {
+    const annotations = new Annotations()
+    t.same(await sums(samples, annotations), [expected], 'there is no line between two kinds')
+    t.equal(annotations.texts('', 10).warnings.length, 1)
+  }
+})
+
+t.test('smoothed selectors look past staleness markers, and subqueries at steps of theirs see what they do', async (t) => {
+  const source = load('x 0 stale _ 30', MINUTE)
+  t.same(await over(0, 3, 'x smoothed', source), ['x 0 10 20 30'])
+  t.same(await at(3, 'sum_over_time((x smoothed)[3m:1m])', source), ['{} 60'])
+  for (const same of [load('x 0 10 20 30', MINUTE), new StoredSource(load('x 0 10 20 30', MINUTE), () => 0.5)])
+    t.same(await at(3, 'sum_over_time((x @ 60)[3m:1m])', same), ['{} 30'], 'at one time from each')
+})
+
+t.test('subqueries of comparisons with a number have what passes, of each series', async (t) => {
+  const source = loadSeries(['x -10 -3 -7 8', `h ${'{{schema:0 sum:1 count:1 buckets:[1]}}'}x4`], MINUTE)
+  t.same(await at(3, 'count_over_time((x > -(5))[3m:1m])', source), ['{} 2'])
+  t.same(await at(3, 'sum_over_time((x > bool -5)[3m:1m])', source), ['{} 2'])
+  for (const op of ['>', '!=', '<=']) t.same(await at(3, `count_over_time((h ${op} 0)[3m:1m])`, source), [], 'no histogram compares with a number')
+  const many = new MemorySource(1000)
+  for (let i = 0; i < 300; i++) many.add(parseLabels(`x{i="${i}"}`), [{ time: 0, value: i }])
+  t.same(await at(4, 'sum(sum_over_time(x[4m:1s]))', many), [`{} ${((299 * 300) / 2) * 240}`], 'whatever the steps of all come to')
 })
 
 t.test('many series over several blocks', async (t) => {

@@ -43,6 +43,27 @@ t.test('only what concerns the source and the series wanted', async (t) => {
   t.same(shown(masksOf(all, 6, source, undefined)), [], 'another measurement')
 })
 
+t.test('a delete concerns a source of which it has the first or the last time alone', async (t) => {
+  for (const range of [{ start: 100n }, { end: 0n }]) t.equal(masksOf(removals(tombstone(1, null, range)), 7, source, undefined).length, 1)
+  for (const range of [{ start: 101n }, { end: -1n }]) t.equal(masksOf(removals(tombstone(1, null, range)), 7, source, undefined).length, 0)
+})
+
+t.test('a merge takes out what is deleted up to the last tombstone that it clears, of the first and the last series of a file, too', async (t) => {
+  const input = { ...source, table: 1, minSeries: 3, maxSeries: 8 }
+  const merged = (series: number[]) => shown(mergeMasks(removals(tombstone(1, [5]), tombstone(2, series)), 7, input, 2))
+  t.same(merged([1, 3]), [[[1, 3, 5], 0n, 100n]])
+  t.same(merged([8, 9]), [[[5, 8, 9], 0n, 100n]])
+  t.same(merged([1, 2]), [[[5], FIRST, LAST]])
+  t.same(merged([9]), [[[5], FIRST, LAST]])
+})
+
+t.test('a file of several measurements is not gone when one of them is', async (t) => {
+  const mask = { series: undefined, lo: FIRST, hi: LAST }
+  t.ok(masksAll([{ ...mask, measurements: undefined }], source))
+  t.notOk(masksAll([{ ...mask, measurements: { ids: [7] } }], source))
+  t.notOk(masksAll([{ ...mask, measurements: undefined, series: Int32Array.of(1) }], source))
+})
+
 t.test('retention masks what is older in older sources that do not have it applied', async (t) => {
   const retention = { tombstones: new Map(), cutoffs: { general: [{ id: 3, cutoff: 50n, sequence: 2, except: new Set([6]) }], own: new Map() } }
   t.same(shown(masksOf(retention, 6, source, undefined)), [])

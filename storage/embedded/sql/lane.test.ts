@@ -125,6 +125,15 @@ t.test('first and last values of buckets are by the time, whatever the order of 
   ])
   t.same(await read(query.replace(' GROUP BY', ' WHERE 1 = 1 GROUP BY')), await read(query))
   t.same(await read('SELECT last(price, _time) - first(price, _time) AS move FROM trades WHERE size < 6'), [[18]])
+  const between = `SELECT time_bucket('1m', _time, 'UTC', '2000-01-01 00:00:00.0005') AS t, count(*) FROM trades GROUP BY t ORDER BY t`
+  t.same(
+    await read(between),
+    [
+      [minute + 500_000n, 6n],
+      [minute + 60_000_500_000n, 3n],
+    ],
+    'buckets that begin between two milliseconds',
+  )
 })
 
 t.test('integers are answered from samples while doubles hold them, and their sums', async (t) => {
@@ -178,6 +187,56 @@ t.test('integers are answered from samples while doubles hold them, and their su
   t.same(await read('SELECT sum(n) FROM signs'), ['duckdb', ['decimal(38, 0)'], [[2n]]], 'on the way the sum was larger')
   t.same(await read('SELECT max(n) FROM larger'), ['duckdb', ['Int64'], [[most + 2n]]])
   t.same(await read('SELECT n FROM larger ORDER BY n'), ['duckdb', ['Int64'], [[1n], [most + 2n]]])
+})
+
+t.test('conditions hold at the least and the greatest value of a block, beside alternatives, and rows end at the limit', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const values = [-5, 7, 7, 12]
+  db.write(
+    db.measurement('m', { v: 'float64', n: 'int64' }),
+    values.map((v, i) => ({ tags: { host: `h${i % 2}` }, time: 1_700_000_000_000_000_000n + BigInt(i) * 1_000_000_000n, fields: { v, n: BigInt(v) } })),
+  )
+  const read = async (query: string): Promise<unknown[][]> => {
+    const inDuckDb = () => t.fail(`it is DuckDB's: ${query}`) as never
+    const rows: unknown[][] = []
+    const cursor = await lane(await db.context(), db.state.snapshotNow() as Snapshot, { namespace: 'default', query }, undefined, () => {}, inDuckDb)
+    for await (const { rows: count, columns } of cursor) for (let i = 0; i < count; i++) rows.push(columns.map(({ values }) => values[i]))
+    return rows
+  }
+  const comparisons: [string, (value: number, bound: number) => boolean][] = [
+    ['<', (value, bound) => value < bound],
+    ['<=', (value, bound) => value <= bound],
+    ['>', (value, bound) => value > bound],
+    ['>=', (value, bound) => value >= bound],
+    ['=', (value, bound) => value === bound],
+    ['<>', (value, bound) => value !== bound],
+  ]
+  const check = async (field: string, where: string): Promise<void> => {
+    for (const [comparison, holds] of comparisons)
+      for (const bound of [-6, -5, 7, 12, 13]) {
+        const some = values.filter((value) => holds(value, bound))
+        const condition = `${field} ${comparison} ${bound}`
+        t.same(await read(`SELECT count(*) FROM m WHERE ${condition}`), [[BigInt(some.length)]], `${condition}, in ${where}`)
+        const among = some.filter((value) => value > 10 || value < -1)
+        t.same(await read(`SELECT count(*) FROM m WHERE ${condition} AND (v > 10 OR v < -1)`), [[BigInt(among.length)]], `${condition}, in ${where}`)
+      }
+  }
+  for (const field of ['v', 'n']) await check(field, 'a memtable')
+  for (const [limit, offset, rows] of [
+    [1, 0, 1],
+    [2, 1, 2],
+    [4, 0, 4],
+    [3, 2, 2],
+    [9, 0, 4],
+    [2, 4, 0],
+  ])
+    t.equal((await read(`SELECT v FROM m LIMIT ${limit} OFFSET ${offset}`)).length, rows, `LIMIT ${limit} OFFSET ${offset}`)
+  t.same(await read('SELECT v FROM m ORDER BY v DESC LIMIT 2'), [[12], [7]])
+  t.same(await read('SELECT v FROM m ORDER BY v LIMIT 2 OFFSET 2'), [[7], [12]])
+  // Whose least and greatest values are known.
+  await db.flush(db.freeze())
+  for (const field of ['v', 'n']) await check(field, 'a segment')
 })
 
 t.test('what is computed of the fields of a row is answered from samples, as DuckDB computes it', async (t) => {

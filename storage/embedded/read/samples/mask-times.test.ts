@@ -1,5 +1,6 @@
 import t from 'tap'
 import { blockMasks, unmaskedRuns } from './mask-times.ts'
+import { Packer } from './packed-block.ts'
 
 const MS = 1_000_000n
 
@@ -28,5 +29,36 @@ t.test('masks are exact to the nanosecond, also before 1970', (t) => {
             nanoseconds.filter((time) => time < from || time > to),
             `${from} to ${to}`,
           )
+  t.end()
+})
+
+t.test('of a packed block, whose times are whole milliseconds, the same is masked as of one that is not', (t) => {
+  const START = 1_700_000_000_000
+  const times = Float64Array.from({ length: 256 }, (_, i) => START + i)
+  const block = {
+    series: Int32Array.of(7),
+    starts: Int32Array.of(0, 256),
+    times,
+    values: new Int32Array(256),
+    divisor: 1,
+    minTime: START,
+    maxTime: START + 255,
+  }
+  const packed = new Packer().pack(block)
+  if (packed === undefined) return void t.fail('it is not packed')
+  const at = (i: number): bigint => BigInt(START + i) * MS
+  for (const [lo, hi, first, after] of [
+    [at(10), at(20), 10, 21],
+    [at(10) + 1n, at(20), 11, 21],
+    [at(10), at(20) - 1n, 10, 20],
+    [at(10) - 1n, at(20) + 1n, 10, 21],
+  ] as const) {
+    const masks = blockMasks([{ measurements: undefined, series: undefined, lo, hi }], at(0), at(255))
+    for (const one of [block, packed]) {
+      const out: number[] = []
+      unmaskedRuns(masks, 7, one, 0, 256, out)
+      t.same(out, [0, first, after, 256], `${lo} to ${hi}`)
+    }
+  }
   t.end()
 })

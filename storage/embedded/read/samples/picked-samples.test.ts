@@ -176,12 +176,11 @@ async function run(t: Test, random: Random, left: { picked: number; packed: numb
         writer.delete()
       }
       if (step < 8 || random.chance(0.5)) continue
-      const windows = {
-        first: START + random.below(writer.end) + random.pick([0, 0.5]),
-        interval: 1 + random.below(400),
-        count: 1 + random.below(6),
-        range: 1 + random.below(500),
-      }
+      const [interval, count] = [1 + random.below(400), 1 + random.below(6)]
+      // A window may end at the very last sample, as that of a question up to now.
+      const last = START + writer.end - (count - 1) * interval
+      const first = random.chance(0.3) ? last : START + random.below(writer.end) + random.pick([0, 0.5])
+      const windows = { first, interval, count, range: 1 + random.below(500) }
       const field = random.pick(['f', 'f', 'g'])
       const start: Partial<SampleRequest> = random.chance(0.5) ? { start: BigInt(START + random.below(writer.end)) * MS } : {}
       const within = { ...start, field }

@@ -396,6 +396,8 @@ t.test('a series is active by values of the field, wherever its rows are', async
     { tags: host(2), time, fields: { i: 2n, d: 200n } },
     { tags: host(3), time, fields: { f: STALE, i: 3n } },
     { tags: host(3), time: time + MS, fields: { i: 4n } },
+    { tags: host(4), time: time + 2n * MS, fields: { d: 1n } },
+    { tags: host(1), time: time + 3n * MS, fields: { d: 5n } },
   ])
   const active = async (field: string, range: Partial<SampleRequest> = {}): Promise<string[]> => {
     const request = { namespace: 'default', measurement: 'm', field, ...range }
@@ -405,9 +407,12 @@ t.test('a series is active by values of the field, wherever its rows are', async
   for (const where of ['memtable', 'segment']) {
     t.same(await active('f'), ['h1', 'h3'], where)
     t.same(await active('i'), ['h1', 'h2', 'h3'], where)
-    t.same(await active('d'), ['h2'], where)
+    t.same(await active('d'), ['h1', 'h2', 'h4'], where)
     t.same(await active('b'), [], where)
     t.same(await active('f', { start: time + MS }), [], where)
+    t.same(await active('i', { start: time + MS, end: time + 2n * MS }), ['h3'], `${where}: the last millisecond before the end`)
+    t.same(await active('d', { start: time + MS, end: time + 3n * MS }), ['h4'], `${where}: and none behind it`)
+    t.same(await active('i', { start: time + MS, end: time + MS }), [], where)
     subject.segments.freeze()
     // The first one is from before the fields there are now.
     for (let memtables = 0; memtables < 2; memtables++) await subject.segments.flush()
