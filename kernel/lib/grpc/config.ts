@@ -48,7 +48,7 @@ export function grpcListenerKeys(
       256,
       1,
       1_000_000,
-      'Calls that one connection may have under way; clients hold further ones back. One that begins more at once, those that it cancels included, is ended with ENHANCE_YOUR_CALM',
+      'Calls that one connection may have under way; clients hold further ones back. One that begins twice as many at once (and more than 100), those that it cancels included, is ended with ENHANCE_YOUR_CALM',
     ),
     max_calls: bytes(
       32_768,

@@ -45,6 +45,8 @@ import { type GrpcStatus, GrpcStatusError, STATUS_NAMES, statusHeaders, statusOf
 const GRPC_CONTENT = /^application\/grpc(?:\+proto)?\s*(?:;|$)/
 /** How long calls that were cut have to tell their clients. */
 const CUT_MS = 100
+/** Calls that a connection may begin in one turn, however few it may have under way. */
+const LEAST_AT_ONCE = 100
 
 /** A gRPC listener of a plugin: admission, limits, deadlines, metrics, drain. @param Context what the owner admits a call as. */
 export class GrpcListener<Context> {
@@ -239,7 +241,8 @@ export class GrpcListener<Context> {
 
   /**
    * What is cancelled as soon as it is sent never counts as under way, and one read has some thousands of such calls: a turn of 100 ms and more (CVE-2023-44487).
-   * @returns false for a stream whose session has begun more than it may have under way in this turn; the session is ended.
+   * One turn may have what several reads brought, with answers on their way between them, and what came while the loop was held up: so twice what may be under way.
+   * @returns false for a stream whose session has begun more than that in this turn; the session is ended.
    */
   private paced(stream: ServerHttp2Stream): boolean {
     const { session } = stream
@@ -248,9 +251,9 @@ export class GrpcListener<Context> {
     if (begun.size === 0) setImmediate(() => begun.clear())
     const count = (begun.get(session) ?? 0) + 1
     begun.set(session, count)
-    if (count <= this.config.max_concurrent_streams) return true
+    if (count <= Math.max(LEAST_AT_ONCE, 2 * this.config.max_concurrent_streams)) return true
     stream.on('error', () => {})
-    session.destroy(new Error(`a connection began more than ${this.owner.id}.max_concurrent_streams calls at once`), constants.NGHTTP2_ENHANCE_YOUR_CALM)
+    session.destroy(new Error(`a connection began more than twice ${this.owner.id}.max_concurrent_streams calls at once`), constants.NGHTTP2_ENHANCE_YOUR_CALM)
     return false
   }
 

@@ -77,6 +77,6 @@ t.test('calls that are cancelled as soon as they are sent', async (t) => {
   greedy.socket.write(cancelledCalls('/t.S/Echo', CALLS))
   await until('its end', () => greedy.socket.readableEnded || greedy.socket.destroyed)
   const more = (await begun()) - before
-  t.ok(more <= MOST, `${more} of ${CALLS} were begun`)
+  t.ok(more <= 2 * MOST, `${more} of ${CALLS} were begun`)
   t.equal(greedy.sentAway(), constants.NGHTTP2_ENHANCE_YOUR_CALM)
 })
