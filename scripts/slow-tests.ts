@@ -16,6 +16,7 @@ export const EACH: readonly string[] = [
   'test/security/admins.test.ts',
   'test/security/former-tenants.test.ts',
   'test/security/listings.test.ts',
+  'test/security/lost-rights.test.ts',
   'test/security/walk.test.ts',
 ]
 
@@ -221,6 +222,7 @@ export const IN_TURN: readonly string[] = [
   'test/security/noisy-tenants.test.ts',
   'test/security/path-forms.test.ts',
   'test/security/rights-model.test.ts',
+  'test/security/slow-answers.test.ts',
   'test/security/tenant-isolation.test.ts',
   'test/security/tenants.test.ts',
   'test/security/unread-answers.test.ts',
