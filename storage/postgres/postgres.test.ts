@@ -28,7 +28,7 @@ t.test('what state.url may be', async (t) => {
     ['secret=1', /^(?!.*secret).* is unknown; the options are ssl, sslmode, /],
   ] as const)
     t.throws(() => check({ url: new Secret(`postgres://u@host/db?${query}`) }), { code: 'CONFIG_ERROR', message }, query)
-  t.doesNotThrow(() => check({ url: new Secret('postgres://u@host/db?sslmode=verify-ca&sslrootcert=/ca.pem&target_session_attrs=read-write') }))
+  t.doesNotThrow(() => check({ url: new Secret('postgres://u@host/db?sslmode=verify-ca&sslrootcert=/ca.pem&target_session_attrs=read-write&lock_timeout=1s') }))
   t.throws(() => check({ url: new Secret('postgres://u:se/cret@host/db') }), { message: /^(?!.*(u:se|cret))/ })
   const shown = explain({ url: new Secret('postgres://u:secret@db.example:5433/state'), schema: 'svc' }).join('\n')
   t.match(shown, /db\.example:5433, database state, schema svc[\s\S]*not encrypted/)
