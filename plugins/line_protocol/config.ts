@@ -21,6 +21,11 @@ export const configSchema = Type.Object({
     pattern: TAG_KEY,
     description: 'With `tag`: the key of the tag that `rp` becomes; empty = `rp` is ignored',
   }),
+  url_password: Type.Boolean({
+    default: true,
+    description:
+      'Whether `p` in the URL of /write and /query is the key or token of a call without the header Authorization, as InfluxDB 1 has it; proxies may log it',
+  }),
   max_fields_per_point: Type.Integer({ default: 1024, minimum: 1, maximum: 65_536, description: 'Fields of one line; a line with more is refused' }),
   max_reported_errors: Type.Integer({
     default: 16,

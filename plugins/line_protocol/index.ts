@@ -10,6 +10,7 @@ import { DIALECTS, WriteHandler } from './handler.ts'
 import { namespaceSource, requireNamespaceName, requireSelected } from './namespace-source.ts'
 import { influxHooks } from './refuse.ts'
 import { answerStatement } from './statement.ts'
+import { passwordSource } from './url-password.ts'
 
 const writeQuery = Type.Object({
   precision: Type.Optional(Type.String({ description: 'Unit of the times: ns (default), us, ms, s; also n, u, m, h' })),
@@ -35,6 +36,8 @@ const WRITES = [
   { path: '/api/v3/write_lp', querystring: writeQuery3, dialect: DIALECTS[3] },
 ]
 const QUERY_PATH = '/query'
+/** Of InfluxDB 1. */
+const V1_PATHS: ReadonlySet<string> = new Set(['/write', QUERY_PATH])
 const DELETE_PATH = '/api/v2/delete'
 const statementQuery = Type.Object({ q: Type.Optional(Type.String({ description: 'CREATE DATABASE or SHOW DATABASES' })) })
 const deleteQuery = Type.Object({
@@ -72,6 +75,7 @@ export default definePlugin({
     if (config.database === 'tag' && config.database_tag === config.retention_policy_tag)
       throw new Error(`cannot use tag "${config.database_tag}" for both line_protocol.database_tag and retention_policy_tag: choose two keys`)
     if (byName) svc.auth.source(namespaceSource(new Set([...WRITES.map(({ path }) => path), QUERY_PATH, DELETE_PATH])))
+    if (config.url_password) svc.auth.source(passwordSource(V1_PATHS))
     svc.provide(pointFormat('line_protocol'), lineFormat(svc, config))
     const hooks = influxHooks(svc.log)
     const handler = new WriteHandler(svc, config)
