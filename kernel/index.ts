@@ -20,7 +20,7 @@ export {
   requireStanding,
   type Source,
 } from './auth/auth.ts'
-export { isJwtShaped, tokenOf } from './auth/token.ts'
+export { authorizationFromQuery, hasAuthorization, isJwtShaped, tokenOf } from './auth/token.ts'
 export type { CheckCall, Command, CommandCall, CommandConfig, OpenState, OwnState } from './cli/command.ts'
 export type { Claim } from './cluster/claim.ts'
 export type { ClusterSettings, NodeDescription, NodeStatus, Nodes, NodeView, Owned, OwnOptions, WorkMove, WorkView } from './cluster/types.ts'

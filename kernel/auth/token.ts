@@ -2,6 +2,8 @@
 import type { Credentials } from './auth.ts'
 
 const AUTHORIZATION = /^(bearer|token|basic) +([\x21-\x7e]+) *$/i
+/** What can stand in a header. */
+const TOKEN = /^[\x21-\x7e]+$/
 /** User name, colon, password. */
 const USER_AND_PASSWORD = /^[^:]*:([\x21-\x7e]+)$/
 
@@ -20,6 +22,19 @@ export function tokenOf(credentials: Pick<Credentials, 'header'>): string | unde
     default:
       return value
   }
+}
+
+/** Whether a call came with an Authorization header; an empty one is none. */
+export const hasAuthorization = (credentials: Pick<Credentials, 'header'>): boolean => (credentials.header('authorization') ?? '').trim() !== ''
+
+/**
+ * The Authorization header that a parameter of the URL stands for, for `svc.auth.source`; undefined for none, and beside a header, which counts before it.
+ * What no header could carry is a bad token, not a missing one.
+ */
+export function authorizationFromQuery(credentials: Pick<Credentials, 'header' | 'query'>, parameter: string): string | undefined {
+  const token = hasAuthorization(credentials) ? undefined : credentials.query(parameter)
+  if (!token) return undefined
+  return TOKEN.test(token) ? `Bearer ${token}` : 'Bearer'
 }
 
 /** Two dots or more: a JSON web token or meant to be one, and no key unless a plugin knows it as one. */

@@ -36,7 +36,7 @@ export class Sections {
   /** Keys of the sections that several owners share, by section. */
   private readonly shared = new Map<string, Set<string>>()
   /** Tables within a section that its schema does not know, and what to say of those that nobody owns. */
-  private readonly strays = new Map<string, string>()
+  private readonly unknownTables = new Map<string, string>()
 
   /** @param unset keys whose values are not known. */
   constructor(tree: Tree, source: ConfigSource, unset: ReadonlySet<string>, problems: string[]) {
@@ -106,7 +106,7 @@ export class Sections {
     const names = Object.keys(properties)
     for (const [name, value] of Object.entries(raw)) {
       if (names.includes(name) || typeof value !== 'object' || value === null || Array.isArray(value)) continue
-      this.strays.set(`${section}.${name}`, didYouMean(name, names, `the keys of [${section}] are ${names.join(', ')}`))
+      this.unknownTables.set(`${section}.${name}`, didYouMean(name, names, `the keys of [${section}] are ${names.join(', ')}`))
       delete raw[name]
     }
   }
@@ -151,9 +151,9 @@ export class Sections {
 
   /** @param complete false: a plugin could not be loaded, and what belongs to it is not known. */
   async refuseRest(databaseUsed: boolean, complete: boolean): Promise<void> {
-    if (Object.keys(this.tree).length === 0 && this.strays.size === 0) return
+    if (Object.keys(this.tree).length === 0 && this.unknownTables.size === 0) return
     const { owners, places } = await sectionOwners()
-    this.refuseStrays(owners)
+    this.refuseUnknownTables(owners)
     const known = ['plugins', ...this.owned]
     for (const [name, value] of Object.entries(this.tree)) {
       if (name === 'database' && !databaseUsed) {
@@ -180,8 +180,8 @@ export class Sections {
     }
   }
 
-  private refuseStrays(owners: Map<string, string>): void {
-    for (const [path, otherwise] of this.strays) {
+  private refuseUnknownTables(owners: Map<string, string>): void {
+    for (const [path, otherwise] of this.unknownTables) {
       const owner = owners.get(path)
       const engine = BUILTIN_ENGINES.find((name) => path === `database.${name}`)
       const [what, why] =

@@ -1,6 +1,5 @@
 /** What the audit log says of a decision. Never a credential: only who it proved, how, and why it did not do. */
-import { type Decision, tokenOf } from 'svcdb'
-import { hasHeader } from './credentials.ts'
+import { type Decision, hasAuthorization, tokenOf } from 'svcdb'
 import { tenantOf } from './principal.ts'
 
 /** Members in the order of the log. */
@@ -83,7 +82,7 @@ function reasonOf({ error, credentials, identity }: Decision): string {
       return 'unknown_namespace'
     case 'UNAUTHORIZED':
       if (credentials.certificate?.error !== undefined) return 'invalid_certificate'
-      if (identity?.method === 'none' || !hasHeader(credentials)) return 'missing_credentials'
+      if (identity?.method === 'none' || !hasAuthorization(credentials)) return 'missing_credentials'
       return /\bexpired\b/i.test(error.message) ? 'expired_token' : 'invalid_token'
     default:
       return ofStatus(error?.kind.http ?? 500)

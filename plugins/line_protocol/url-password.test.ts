@@ -23,6 +23,8 @@ t.test('the password is the key, whatever the name, and a header counts before i
   for (const url of [`/write?u=me&p=${WRITER}`, `/write?p=${WRITER}&db=x&u=`, `/write?p=${WRITER}`]) t.match(await ask(url), [204], url)
   t.match(await ask(`/query?u=me&p=${WRITER}`), [200, /databases/])
   t.match(await ask('/write?u=me&p=mistaken', `Bearer ${WRITER}`), [204])
+  t.match(await ask(`/write?p=${WRITER}`, ' '), [204], 'an empty header is none')
+  t.match(await ask('/write?p=two%20words'), [401, /credentials are not accepted/], 'it was given')
   t.match(await ask(`/write?u=me&p=${WRITER}`, 'Bearer wrong'), [401])
   for (const url of ['/write?u=me&p=mistaken', '/write?u=me&p=', '/write?u=me', `/write?u=${WRITER}`, `/write?p=${WRITER}&p=${WRITER}`]) {
     const [status, body] = await ask(url)

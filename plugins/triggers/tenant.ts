@@ -3,7 +3,7 @@
 import { Composites } from './composites.ts'
 import { type CooldownChanges, Cooldowns } from './cooldown/cooldowns.ts'
 import { Evaluator } from './evaluate/evaluator.ts'
-import { compiling } from './evaluate/program.ts'
+import { compile } from './evaluate/program.ts'
 import type { Scratch } from './evaluate/scratch.ts'
 import type { FactsBudget } from './evaluate/series-facts.ts'
 import type { Place, Ring } from './keys.ts'
@@ -117,7 +117,7 @@ export class Tenant {
     const { generation } = this
     const triggers = [...this.on(measurement)]
     if (triggers.length === 0) return undefined
-    const program = yield* compiling(triggers.map(({ condition }) => condition as Condition))
+    const program = yield* compile(triggers.map(({ condition }) => condition as Condition))
     const watch = { triggers, evaluator: new Evaluator(program, this.shared.scratch, this.shared.facts) }
     // The next change asks anew where there are others by now.
     if (generation === this.generation) this.watches.set(measurement, watch)

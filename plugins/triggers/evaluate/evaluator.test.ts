@@ -144,7 +144,7 @@ t.test(`random conditions, seed ${seed}`, (t) => {
     const texts = Array.from({ length: 1 + below(run % 10 === 0 ? 120 : 12) }, () => randomCondition(3))
     const conditions = texts.map(conditionOf)
     // A budget so small that facts are forgotten all the time.
-    const evaluator = new Evaluator(compile(conditions), scratch, new FactsBudget(run % 3 === 0 ? 500 : 1e6))
+    const evaluator = new Evaluator(atOnce(compile(conditions)), scratch, new FactsBudget(run % 3 === 0 ? 500 : 1e6))
     const used = Object.keys(TYPES).filter(() => random() < 0.8)
     for (let batch = 0; batch < 3; batch++) {
       const tags = Array.from({ length: 6 }, () => Object.fromEntries(TAGS.filter(() => random() < 0.8).map((tag) => [tag, pick(['a', 'b', 'c', 'd'])])))
@@ -194,13 +194,13 @@ t.test('what a double cannot hold is compared exactly, also by the least and the
     ['d < 5.00000000000000000001', 'd', 500n, true],
   ]
   for (const [text, name, unscaled, fires] of cases) {
-    const evaluator = new Evaluator(compile([conditionOf(text)]), new Scratch(), new FactsBudget())
+    const evaluator = new Evaluator(atOnce(compile([conditionOf(text)])), new Scratch(), new FactsBudget())
     const change = batchOf([{ [name]: { unscaled, scale: name === 'd' ? 2 : 0 } }], [1], () => ({}))
     t.equal(atOnce(evaluator.run(change, 0, 1, () => true, 10)), true)
     t.equal(evaluator.found, fires ? 1 : 0, `${text}, of ${unscaled}`)
     if (fires && name === 'd') t.equal(evaluator.valueOf(0, 0), Number(unscaled) / 100)
   }
-  const evaluator = new Evaluator(compile([conditionOf('d > 1000')]), new Scratch(), new FactsBudget())
+  const evaluator = new Evaluator(atOnce(compile([conditionOf('d > 1000')])), new Scratch(), new FactsBudget())
   const wide = [1n, 2n ** 64n + 5n].map((unscaled) => ({ d: { unscaled, scale: 2 } }))
   t.equal(
     atOnce(
@@ -219,7 +219,7 @@ t.test('what a double cannot hold is compared exactly, also by the least and the
 })
 
 t.test('more pairs than are wanted are said to be too many', (t) => {
-  const evaluator = new Evaluator(compile([conditionOf('f >= 0'), conditionOf("host = 'a'")]), new Scratch(), new FactsBudget())
+  const evaluator = new Evaluator(atOnce(compile([conditionOf('f >= 0'), conditionOf("host = 'a'")])), new Scratch(), new FactsBudget())
   const cells = Array.from({ length: 100 }, () => ({ f: { unscaled: 0n, scale: 0, float: 1 } }))
   const change = batchOf(
     cells,
@@ -234,7 +234,7 @@ t.test('more pairs than are wanted are said to be too many', (t) => {
 
 t.test('the value of a signal is that of the first comparison that holds', (t) => {
   const value = (text: string, fields: Record<string, number>) => {
-    const evaluator = new Evaluator(compile([conditionOf(text)]), new Scratch(), new FactsBudget())
+    const evaluator = new Evaluator(atOnce(compile([conditionOf(text)])), new Scratch(), new FactsBudget())
     const table = new TableBatch(null)
     table.addRow(1, 0, 0, 0)
     for (const [name, number] of Object.entries(fields)) table.column(name, 'float64').setF64(0, number)

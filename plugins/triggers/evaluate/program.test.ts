@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { Condition } from '../statement/condition.ts'
 import { parseStatement } from '../statement/parse.ts'
-import { compiling } from './program.ts'
+import { compile } from './program.ts'
 
 const LIMITS = { maxBytes: 65_536, maxComparisons: 32, maxDepth: 16, maxChannels: 4 }
 const COMPARISONS = 32
@@ -20,7 +20,7 @@ const conditions = (field: (k: number) => string): Condition[] =>
 for (const [name, field] of Object.entries({ 'one field': () => 'v', 'fields of long names': (k: number) => `${'f'.repeat(200)}${k}` })) {
   t.test(name, (t) => {
     const all = conditions(field)
-    const work = compiling(all)
+    const work = compile(all)
     let steps = 1
     let step = work.next()
     for (; step.done !== true; step = work.next()) steps++

@@ -39,8 +39,8 @@ const ATOMS = 256
 const UP: ReadonlySet<FieldOperator> = new Set(['>', '>='])
 const DOWN: ReadonlySet<FieldOperator> = new Set(['<', '<='])
 
-/** As `compile`, for work that shares the thread: yields where it may be interrupted. */
-export function* compiling(conditions: readonly Condition[]): Generator<void, Program, void> {
+/** Yields where it may be interrupted: there may be tens of thousands of comparisons. */
+export function* compile(conditions: readonly Condition[]): Generator<void, Program, void> {
   const fields = new Map<string, number>()
   const fieldAtoms: { key: string; atom: Omit<FieldAtom, 'looser'> }[] = []
   const fieldAtomOf = new Map<string, number>()
@@ -74,14 +74,6 @@ export function* compiling(conditions: readonly Condition[]): Generator<void, Pr
     roots,
     tagged: inOrder.filter((i) => needsTag(roots[i], tagAtoms)),
     untagged: inOrder.filter((i) => !needsTag(roots[i], tagAtoms)),
-  }
-}
-
-export function compile(conditions: readonly Condition[]): Program {
-  const work = compiling(conditions)
-  for (;;) {
-    const step = work.next()
-    if (step.done === true) return step.value
   }
 }
 
