@@ -27,6 +27,8 @@ export interface KeptSteps {
   value: VectorValue
   /** That came with them (Annotations.keys). */
   annotations: string[]
+  /** Labels of the value and annotations as they are written. Absent: not yet. */
+  texts?: Uint8Array
 }
 
 /** As `evaluate`; only what is not kept is evaluated. */
@@ -40,9 +42,18 @@ export async function evaluateSteps(expr: Expr, steps: Steps, context: EvalConte
   const annotations = context.annotations.keys
   // Histograms are not kept, and no counts of samples.
   if (value.type !== 'vector' || value.histograms !== undefined || annotations === undefined || context.source.beyondSteps === true) return value
-  const bytes = encodeSteps({ start: steps.start, value, annotations }, partial.maxBytes)
+  if (kept !== undefined && value === kept.value) {
+    if (partial.changed.length > 0) partial.keep(partial.bytes!)
+    return value
+  }
+  const texts = kept !== undefined && value.labels === kept.value.labels && sameTexts(annotations, kept.annotations) ? kept.texts : undefined
+  const bytes = encodeSteps({ start: steps.start, value, annotations, texts }, partial.maxBytes)
   if (bytes !== undefined) partial.keep(bytes)
   return value
+}
+
+function sameTexts(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((text, i) => text === b[i])
 }
 
 /** As `restOf`, and what it has taken of the budget goes back where all steps are evaluated after it. */
@@ -65,6 +76,8 @@ async function restOf(expr: Expr, { start, interval, count }: Steps, context: Ev
   // Each of thousands of metrics may have one.
   const again = new Set(annotations.keys)
   if (!kept.annotations.every((key) => again.has(key))) return undefined
+  // The very steps that are kept.
+  if (rest.count === 0 && kept.start === start && kept.value.steps === count) return kept.value
   // For a moment it is there twice: what has room by itself is not refused for that.
   const bytes = vectorBytes(kept.value.labels.length + value.labels.length, count, false)
   if (bytes > budget.left) return undefined
@@ -90,6 +103,51 @@ export function heldSteps(kept: KeptSteps, { start, interval, count }: Steps, ch
 
 /** `held` kept steps, from step `from` on, and behind them those of `rest`. */
 async function joined({ value: kept }: KeptSteps, from: number, held: number, rest: VectorValue, count: number, pacer: Pacer): Promise<VectorValue> {
+  const { labels, keptAt, restAt } = (await sameSeries(kept, from, held, rest, pacer)) ?? (await allSeries(kept, from, held, rest, pacer))
+  const values = new Float64Array(labels.length * count)
+  const kinds = new Uint8Array(labels.length * count)
+  for (let series = 0; series < labels.length; series++) {
+    if (pacer.due(count)) await pacer.pause()
+    const at = series * count
+    copy(kept, keptAt[series], held, values, kinds, at)
+    copy(rest, restAt[series], rest.steps, values, kinds, at + held)
+  }
+  return { type: 'vector', labels, steps: count, values, kinds }
+}
+
+/** Series of a join, and where their cells begin in what is kept and in the rest; -1 = they have none there. */
+interface Places {
+  labels: LabelSets
+  keptAt: ArrayLike<number>
+  restAt: ArrayLike<number>
+}
+
+/** Of a rest that has series which are kept, in their order, and no others: the labels are those that are kept. @returns undefined where it is not so. */
+async function sameSeries(kept: VectorValue, from: number, held: number, rest: VectorValue, pacer: Pacer): Promise<Places | undefined> {
+  const { labels } = kept
+  const keptAt = new Int32Array(labels.length)
+  const restAt = new Int32Array(labels.length).fill(-1)
+  let next = filledFrom(rest, 0)
+  for (let series = 0; series < labels.length; series++) {
+    if (pacer.due(held + rest.steps)) await pacer.pause()
+    const first = series * kept.steps + from
+    if (isEmpty(kept.kinds, first, first + held)) return undefined
+    keptAt[series] = first
+    if (next === rest.labels.length || !labels.at(series).equals(rest.labels.at(next))) continue
+    restAt[series] = next * rest.steps
+    next = filledFrom(rest, next + 1)
+  }
+  return next === rest.labels.length ? { labels, keptAt, restAt } : undefined
+}
+
+/** The first series from that one on that has a value. */
+function filledFrom({ labels, kinds, steps }: VectorValue, series: number): number {
+  let next = series
+  while (next < labels.length && isEmpty(kinds, next * steps, (next + 1) * steps)) next++
+  return next
+}
+
+async function allSeries(kept: VectorValue, from: number, held: number, rest: VectorValue, pacer: Pacer): Promise<Places> {
   const labels: Labels[] = []
   const keptAt: number[] = []
   const restAt: number[] = []
@@ -116,42 +174,51 @@ async function joined({ value: kept }: KeptSteps, from: number, held: number, re
       restAt.push(first)
     }
   }
-  const values = new Float64Array(labels.length * count)
-  const kinds = new Uint8Array(labels.length * count)
-  for (let series = 0; series < labels.length; series++) {
-    if (pacer.due(count)) await pacer.pause()
-    const at = series * count
-    copy(kept, keptAt[series], held, values, kinds, at)
-    copy(rest, restAt[series], rest.steps, values, kinds, at + held)
-  }
-  return { type: 'vector', labels: new LabelList(labels), steps: count, values, kinds }
+  return { labels: new LabelList(labels), keptAt, restAt }
 }
+
+/** Up to so many cells a loop copies sooner than a call, which needs a view of them. */
+const SHORT_CELLS = 64
 
 /** @param first -1 = the series has none of these steps. */
 function copy({ values, kinds }: VectorValue, first: number, steps: number, intoValues: Float64Array, intoKinds: Uint8Array, at: number): void {
   if (first === -1) return
-  intoValues.set(values.subarray(first, first + steps), at)
-  intoKinds.set(kinds.subarray(first, first + steps), at)
+  if (steps > SHORT_CELLS) {
+    intoValues.set(values.subarray(first, first + steps), at)
+    intoKinds.set(kinds.subarray(first, first + steps), at)
+    return
+  }
+  for (let i = 0; i < steps; i++) {
+    intoValues[at + i] = values[first + i]
+    intoKinds[at + i] = kinds[first + i]
+  }
 }
 
 /** @returns undefined where that would be more than `maxBytes`. */
-export function encodeSteps({ start, value, annotations }: KeptSteps, maxBytes: number): Uint8Array | undefined {
+export function encodeSteps({ start, value, annotations, texts: written }: KeptSteps, maxBytes: number): Uint8Array | undefined {
   const { labels, steps, kinds } = value
   // Most cells would have to be empty; looking for them takes its time.
   if (kinds.length > maxBytes) return undefined
-  const filled = Array.from({ length: labels.length }, (_, series) => series).filter((series) => !isEmpty(kinds, series * steps, (series + 1) * steps))
+  const filled: number[] = []
+  for (let series = filledFrom(value, 0); series < labels.length; series = filledFrom(value, series + 1)) filled.push(series)
   const cells = filled.length * steps
   const room = Math.min(MOST_TEXT_BYTES, maxBytes - HEAD_BYTES - cells * CELL_BYTES)
-  if (room < 0 || takeMore(labels, filled, room)) return undefined
-  const texts = Buffer.from(JSON.stringify({ labels: filled.map((series) => labels.at(series).pairs), annotations }))
-  if (texts.length > room) return undefined
+  if (room < 0) return undefined
+  const texts = written !== undefined && filled.length === labels.length ? written : textsOf(labels, filled, annotations, room)
+  if (texts === undefined || texts.length > room) return undefined
   const bytes = new Uint8Array(HEAD_BYTES + cells * CELL_BYTES + texts.length)
   new Float64Array(bytes.buffer, 0, 3).set([start, steps, filled.length])
   const keptValues = new Float64Array(bytes.buffer, HEAD_BYTES, cells)
   const keptKinds = new Uint8Array(bytes.buffer, HEAD_BYTES + cells * 8, cells)
-  for (const [place, series] of filled.entries()) copy(value, series * steps, steps, keptValues, keptKinds, place * steps)
+  for (let place = 0; place < filled.length; place++) copy(value, filled[place] * steps, steps, keptValues, keptKinds, place * steps)
   bytes.set(texts, HEAD_BYTES + cells * CELL_BYTES)
   return bytes
+}
+
+/** @returns undefined where they are known to take more than there is room for. */
+function textsOf(labels: LabelSets, series: readonly number[], annotations: readonly string[], room: number): Uint8Array | undefined {
+  if (takeMore(labels, series, room)) return undefined
+  return Buffer.from(JSON.stringify({ labels: series.map((one) => labels.at(one).pairs), annotations }))
 }
 
 /** Whether the labels of these series take more than so many bytes at the least: looked at before all of them are written for nothing. */
@@ -170,12 +237,33 @@ export function decodeSteps({ buffer, byteOffset, byteLength }: Uint8Array): Kep
   const values = new Float64Array(buffer, byteOffset + HEAD_BYTES, cells)
   const kinds = new Uint8Array(buffer, byteOffset + HEAD_BYTES + cells * 8, cells)
   const head = HEAD_BYTES + cells * CELL_BYTES
-  // Buffer.toString reads shared memory, too; a TextDecoder does not.
-  const { labels, annotations } = JSON.parse(Buffer.from(buffer, byteOffset + head, byteLength - head).toString()) as {
-    labels: string[][]
-    annotations: string[]
+  const { bytes: texts, labels, annotations } = textsIn(new Uint8Array(buffer, byteOffset + head, byteLength - head))
+  return { start, value: { type: 'vector', labels, steps, values, kinds }, annotations, texts }
+}
+
+interface Texts {
+  bytes: Uint8Array
+  labels: LabelSets
+  annotations: string[]
+}
+
+/** What was read lately: a panel has the same labels each time it is asked. It goes with a collection of the heap. */
+const lately: WeakRef<Texts>[] = []
+const MOST_LATELY = 8
+let nextLately = 0
+
+function textsIn(bytes: Uint8Array): Texts {
+  for (const one of lately) {
+    const known = one.deref()
+    if (known !== undefined && known.bytes.length === bytes.length && Buffer.compare(known.bytes, bytes) === 0) return known
   }
-  return { start, value: { type: 'vector', labels: new LabelList(labels.map((pairs) => new Labels(pairs))), steps, values, kinds }, annotations }
+  // Buffer.toString reads shared memory, too; a TextDecoder does not.
+  const own = Buffer.from(bytes)
+  const { labels, annotations } = JSON.parse(own.toString()) as { labels: string[][]; annotations: string[] }
+  const texts = { bytes: own, labels: new LabelList(labels.map((pairs) => new Labels(pairs))), annotations }
+  lately[nextLately] = new WeakRef(texts)
+  nextLately = (nextLately + 1) % MOST_LATELY
+  return texts
 }
 
 function isEmpty(kinds: Uint8Array, from: number, to: number): boolean {

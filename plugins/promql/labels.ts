@@ -43,6 +43,12 @@ export class Labels {
     return (this.text ??= keyOf(this.pairs))
   }
 
+  equals({ pairs }: Labels): boolean {
+    if (pairs.length !== this.pairs.length) return false
+    for (let i = 0; i < pairs.length; i++) if (pairs[i] !== this.pairs[i]) return false
+    return true
+  }
+
   /** These labels with one set, or taken away when the value is empty. */
   with(name: string, value: string): Labels {
     const out: string[] = []

@@ -25,6 +25,14 @@ export class JsonWriter extends JsonBytes {
     this.bytes[this.at++] = 0x5d
   }
 
+  /** `[seconds,"value"]` of a value at a step. In an array it is a number without an object of its own. */
+  pointAt(times: StepTexts, step: number, values: Float64Array, at: number): void {
+    this.room(2 * NUMBER_BYTES + 3)
+    this.putPart(times.bytes, times.ends[step], times.ends[step + 1])
+    this.number(values[at])
+    this.bytes[this.at++] = 0x5d
+  }
+
   /** Whole milliseconds as seconds with up to three decimals. Needs room. */
   time(ms: number): void {
     let rest = ms
@@ -69,6 +77,28 @@ export class JsonWriter extends JsonBytes {
       this.integer(magnitude)
     } else if (!this.decimal(value, magnitude)) this.ascii(floatText(value))
     this.bytes[this.at++] = QUOTE
+  }
+}
+
+/** The beginnings of the points of each step, `[seconds,`, which all series have in common. */
+export class StepTexts {
+  readonly bytes: Uint8Array
+  /** Step i has the bytes [ends[i], ends[i + 1]). */
+  readonly ends: Int32Array
+
+  /** @param start and `interval`: milliseconds. */
+  constructor(start: number, interval: number, count: number) {
+    const json = new JsonWriter()
+    this.ends = new Int32Array(count + 1)
+    for (let step = 0; step < count; step++) {
+      json.raw('[')
+      json.room(NUMBER_BYTES)
+      json.time(start + step * interval)
+      json.raw(',')
+      this.ends[step + 1] = json.length
+    }
+    this.bytes = json.take()
+    json.close()
   }
 }
 

@@ -4,7 +4,7 @@ import { FLOAT, HISTOGRAM, SAMPLE_HISTOGRAM } from '../eval/value.ts'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import type { Labels } from '../labels.ts'
 import type { AnswerStream } from './answer-stream.ts'
-import type { JsonWriter } from './json-writer.ts'
+import { type JsonWriter, StepTexts } from './json-writer.ts'
 import { type OrderedSeries, orderOf } from './series-order.ts'
 
 /** `,[t,"1"]` of a time in this century. */
@@ -23,6 +23,9 @@ const SERIES_BYTES = 50
 const USUAL_LABELS_BYTES = 4096
 /** Points between two looks at the answer's size. */
 const SLICE = 1024
+
+const FLOATS = [FLOAT]
+const FLOATS_AND_HISTOGRAMS = [FLOAT, HISTOGRAM]
 
 interface Written {
   series: number
@@ -118,7 +121,10 @@ async function writeSteps(out: AnswerStream, value: VectorValue, steps: Steps, l
   const { kinds, histograms } = value
   const { list: kept, truncated } = orderOf(value.labels, (series) => hasPoint(kinds, series * count, (series + 1) * count), limit)
   let points = 0
-  for (const { series } of kept) for (let at = series * count; at < (series + 1) * count; at++) if (kinds[at] !== 0) points++
+  for (let place = 0; place < kept.length; place++) {
+    const first = kept[place].series * count
+    for (let at = first; at < first + count; at++) if (kinds[at] !== 0) points++
+  }
   out.expect(points * MIN_POINT_BYTES)
   await out.sized(labelsBytes(kept) + points * MOST_POINT_BYTES + histogramsBytes(histograms), (out) => writeStepPoints(out, value, steps, kept))
   return { series: kept.length, truncated }
@@ -127,19 +133,23 @@ async function writeSteps(out: AnswerStream, value: VectorValue, steps: Steps, l
 async function writeStepPoints(out: AnswerStream, value: VectorValue, { start, interval, count }: Steps, kept: readonly OrderedSeries[]): Promise<void> {
   const { json } = out
   const { kinds, values, histograms } = value
+  const held = histograms === undefined ? FLOATS : FLOATS_AND_HISTOGRAMS
+  const times = new StepTexts(start, interval, count)
   json.raw('{"resultType":"matrix","result":[')
-  for (const [place, { series, labels }] of kept.entries()) {
+  for (let place = 0; place < kept.length; place++) {
+    const { series, labels } = kept[place]
     json.raw(place === 0 ? '{"metric":' : ',{"metric":')
     writeLabels(json, labels)
     const base = series * count
-    for (const wanted of histograms === undefined ? [FLOAT] : [FLOAT, HISTOGRAM]) {
+    for (let kind = 0; kind < held.length; kind++) {
+      const wanted = held[kind]
       let first = true
       for (let from = 0; from < count; from += SLICE) {
         for (let t = from; t < Math.min(from + SLICE, count); t++) {
           if (kinds[base + t] !== wanted) continue
           json.raw(first ? (wanted === FLOAT ? ',"values":[' : ',"histograms":[') : ',')
           first = false
-          if (wanted === FLOAT) json.point(start + t * interval, values[base + t])
+          if (wanted === FLOAT) json.pointAt(times, t, values, base + t)
           else writeHistogramPoint(json, start + t * interval, histograms?.[base + t])
         }
         if (out.full) await out.flush()
@@ -152,10 +162,10 @@ async function writeStepPoints(out: AnswerStream, value: VectorValue, { start, i
 }
 
 function labelsBytes(kept: readonly OrderedSeries[]): number {
-  let bytes = 0
-  for (const { labels } of kept) {
-    bytes += SERIES_BYTES
-    for (const text of labels.pairs) bytes += PAIR_BYTES + text.length * MOST_CHAR_BYTES
+  let bytes = SERIES_BYTES * kept.length
+  for (let place = 0; place < kept.length; place++) {
+    const { pairs } = kept[place].labels
+    for (let i = 0; i < pairs.length; i++) bytes += PAIR_BYTES + pairs[i].length * MOST_CHAR_BYTES
   }
   return bytes
 }
@@ -191,7 +201,8 @@ async function writeSamples(out: AnswerStream, value: MatrixValue, limit: number
 async function writeSeriesSamples(out: AnswerStream, kept: readonly OrderedSeries[], blockOf: (series: number) => SampleBlock): Promise<void> {
   const { json } = out
   json.raw('{"resultType":"matrix","result":[')
-  for (const [place, { series, labels }] of kept.entries()) {
+  for (let place = 0; place < kept.length; place++) {
+    const { series, labels } = kept[place]
     json.raw(place === 0 ? '{"metric":' : ',{"metric":')
     writeLabels(json, labels)
     const { first, starts, times, values, kinds, histograms } = blockOf(series)
