@@ -42,7 +42,7 @@ t.test('the plugin of the design page works as written', async (t) => {
   t.match((await node.inject('/metrics')).body, 'svc_greetings_total 1')
 })
 
-t.test('a declaration without one of its members says which is missing', async (t) => {
+t.test('a declaration without one of its members, or with one that is not known, says which', async (t) => {
   const whole = { id: 'whole', summary: 'For a test', stability: 'beta', setup() {} }
   const cases: [Record<string, unknown>, string][] = [
     [{ id: undefined }, 'cannot define a plugin: it has no id; give it one, such as id: "hello"'],
@@ -50,6 +50,15 @@ t.test('a declaration without one of its members says which is missing', async (
     [{ stability: undefined }, 'cannot define plugin "whole": its stability is none of stable, beta, experimental; give it one of them'],
     [{ stability: 'alpha' }, 'cannot define plugin "whole": its stability is none of stable, beta, experimental; give it one of them'],
     [{ setup: undefined }, 'cannot define plugin "whole": it has no setup; give it a function of that name, which declares its routes and hooks'],
+    [{ require: ['sql'] }, 'cannot define plugin "whole": it has no member "require"; did you mean "requires"?'],
+    [
+      { onShutdown() {} },
+      'cannot define plugin "whole": it has no member "onShutdown"; there are id, summary, stability, setup, api, config, section, needsSection, requires, includes, provides, capabilities, errors, auditActions, protocols, commands, check',
+    ],
+    [{ requires: 'sql' }, 'cannot define plugin "whole": its requires is not a list'],
+    [{ needsSection: false }, 'cannot define plugin "whole": its needsSection is not true'],
+    [{ check: true }, 'cannot define plugin "whole": its check is not a function'],
+    [{ config: [] }, 'cannot define plugin "whole": its config is not a schema'],
     [{ setup: 'start' }, 'cannot define plugin "whole": it has no setup; give it a function of that name, which declares its routes and hooks'],
   ]
   const declare = (given: unknown) => definePlugin(given as Plugin)

@@ -17,6 +17,7 @@ import type { Connection } from './http/body-memory.ts'
 import type { Ingest } from './ingest/ingest.ts'
 import type { DeclaredCode } from './lib/errors/index.ts'
 import type { PageOptions } from './lib/pages/index.ts'
+import { didYouMean } from './lib/text/index.ts'
 import type { Logger } from './log.ts'
 import type { Metrics } from './metrics.ts'
 import type { Schedule, ScheduledJob, ScheduleOptions } from './schedule/schedule.ts'
@@ -97,8 +98,41 @@ export function definePlugin<S extends TSchema = TObject>(definition: PluginDefi
   return Object.freeze({ ...(definition as unknown as PluginDefinition), [MARK]: true as const })
 }
 
+const OPTIONAL = {
+  api: 'a text',
+  config: 'a schema',
+  section: 'a text',
+  needsSection: 'true',
+  requires: 'a list',
+  includes: 'a list',
+  provides: 'a list',
+  capabilities: 'a list',
+  errors: 'an object',
+  auditActions: 'a list',
+  protocols: 'a list',
+  commands: 'a list',
+  check: 'a function',
+} as const satisfies Record<Exclude<keyof PluginDefinition, 'id' | 'summary' | 'stability' | 'setup'>, string>
+const MEMBERS: ReadonlySet<string> = new Set(['id', 'summary', 'stability', 'setup', ...Object.keys(OPTIONAL)])
+
+const KINDS: Record<(typeof OPTIONAL)[keyof typeof OPTIONAL], (value: unknown) => boolean> = {
+  'a text': (value) => typeof value === 'string',
+  'a schema': (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+  true: (value) => value === true,
+  'a list': Array.isArray,
+  'an object': (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+  'a function': (value) => typeof value === 'function',
+}
+
 /** What types do not catch: Node strips them without a look at them, and plugins are written in JavaScript too. */
-function memberProblem({ summary, stability, setup }: Partial<PluginDefinition>): string | undefined {
+function memberProblem(definition: Partial<PluginDefinition>): string | undefined {
+  const { summary, stability, setup } = definition
+  const unknown = Object.keys(definition).find((name) => !MEMBERS.has(name))
+  if (unknown !== undefined) return `it has no member "${unknown}"; ${didYouMean(unknown, MEMBERS, `there are ${[...MEMBERS].join(', ')}`)}`
+  for (const [name, kind] of Object.entries(OPTIONAL)) {
+    const value = definition[name as keyof typeof OPTIONAL]
+    if (value !== undefined && !KINDS[kind](value)) return `its ${name} is not ${kind}`
+  }
   if (typeof summary !== 'string') return 'it has no summary; say in one line what it does'
   if (!STABILITIES.includes(stability as Stability)) return `its stability is none of ${STABILITIES.join(', ')}; give it one of them`
   return typeof setup === 'function' ? undefined : 'it has no setup; give it a function of that name, which declares its routes and hooks'
