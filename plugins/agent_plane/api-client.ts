@@ -21,7 +21,9 @@ export async function askApi<T>(call: CommandCall, path: string, body?: object):
   const headers = { 'content-type': 'application/json', ...(env.SVC_TOKEN === undefined ? {} : { authorization: `Bearer ${env.SVC_TOKEN}` }) }
   const asked = body === undefined ? { headers } : { method: 'POST', headers, body: JSON.stringify(body) }
   const answer = await fetch(url, asked).catch((error: Error) => {
-    throw new Error(`cannot reach the node at "${url}": ${(error.cause as Error | undefined)?.message ?? error.message}; see --url`)
+    throw new Error(
+      `cannot reach the node at "${url}": ${(error.cause as Error | undefined)?.message ?? error.message}; see --url; of a node that is stopped, name the config with --config and who acts with --actor`,
+    )
   })
   const text = await answer.text()
   let read: T & { error?: string; code?: string }

@@ -105,7 +105,10 @@ export async function askStore<T>({ config, flags }: CommandCall, path: string, 
     throw new Error('cannot act on the store of a node over its API: leave out --actor, or --url and --api')
   const given = await config()
   const section = given.section as AgentPlaneConfig | undefined
-  if (section === undefined) throw new Error('cannot act on the store: the config does not select the plugin agent_plane; name it with --config')
+  if (section === undefined)
+    throw new Error(
+      'cannot act on the store: the config does not select the plugin agent_plane, or has no section [agent_plane]; name that of the node with --config',
+    )
   if (tenant !== DEFAULT_TENANT && !section.tenants.includes(tenant))
     throw new Error(`cannot find tenant ${JSON.stringify(tenant.slice(0, 64))}: it has no plane here; name it in agent_plane.tenants`)
   const open = await given.ownState()

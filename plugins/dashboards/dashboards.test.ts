@@ -15,10 +15,11 @@ const model = (title: string, more: object = {}) => JSON.stringify({ title, pane
 async function setup(t: Test, section: Record<string, unknown> = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'svc-dashboards-'))
   const lines: string[] = []
+  const missing: string[] = []
   const clock = new ManualClock()
   const log = (line: string) => {
     const { name, msg, level } = JSON.parse(line) as { name?: string; msg: string; level: string | number }
-    if (name === 'dashboards') lines.push(`${level} ${msg}`)
+    if (name === 'dashboards') (msg.includes('there is no such folder') ? missing : lines).push(`${level} ${msg}`)
   }
   const node = await boot({ plugins: [plugin], config: { dashboards: { directory: join(folder, 'own'), ...section } }, clock, log })
   t.teardown(async () => {
@@ -40,11 +41,13 @@ async function setup(t: Test, section: Record<string, unknown> = {}) {
   const bare = (await titles()).length
   /** Those of the folder. */
   const added = async () => (await titles()).slice(bare)
-  return { node, folder, own, lines, clock, titles, added, metric }
+  return { node, folder, own, lines, missing, clock, titles, added, metric }
 }
 
 t.test('what is shipped is served whole, without a folder and without a storage', async (t) => {
-  const { node, lines } = await setup(t)
+  const { node, lines, missing, own } = await setup(t)
+  t.equal(missing.length, 1, 'a folder that the config names and is not there is said')
+  t.match(missing[0], `cannot find the dashboards of ${JSON.stringify(own)}`)
   const answer = await node.inject(PATH)
   t.equal(answer.statusCode, 200)
   t.match(answer.headers['content-type'], /^application\/json/)
@@ -202,8 +205,10 @@ t.test('the folder is looked at once a second, however many ask, and what did no
 })
 
 t.test('the default folder is below the data directory', async (t) => {
-  const node = await boot({ plugins: [plugin, 'native'], storage: 'embedded' })
+  const lines: string[] = []
+  const node = await boot({ plugins: [plugin, 'native'], storage: 'embedded', log: (line) => void lines.push(line) })
   t.teardown(() => node.stop())
+  t.notMatch(lines.join(), /cannot find the dashboards/, 'it need not be there')
   await mkdir(join(node.dataDir, 'dashboards'))
   await writeFile(join(node.dataDir, 'dashboards/a.json'), model('mine'))
   let titles: string[] = []

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { definePlugin } from 'svcdb'
 import { Type } from 'svcdb/lib/schema'
@@ -20,7 +21,13 @@ export default definePlugin({
       problem: (text) => svc.log.warn(text),
     })
     dashboardMetrics(svc.metrics, () => library.counts)
-    svc.start(() => library.open())
+    svc.start(() => {
+      if (config.directory !== '' && !existsSync(directory))
+        svc.log.warn(
+          `cannot find the dashboards of ${JSON.stringify(directory)}: there is no such folder; make it, or name the right one as dashboards.directory`,
+        )
+      return library.open()
+    })
     const tags = ['dashboards']
     const models = Type.Array(Type.Object({}, { additionalProperties: true, description: 'A whole dashboard model of Grafana' }))
     svc.http.get(

@@ -20,6 +20,17 @@ t.test('what every object has is no command', async (t) => {
     t.throws(() => readCommand(writeAny(name, new Uint8Array(0))), { code: 'BAD_REQUEST', message: /it is none of Flight SQL/ }, name)
 })
 
+t.test('SQL and names in place of a command are told what to send', async (t) => {
+  for (const text of ['SELECT 1', 'select * from cpu', 'WITH a AS (SELECT 1) FROM a', 'SHOW TABLES', 'cpu', 'DESCRIBE cpu', 'jobs', ''])
+    t.throws(
+      () => readCommand(Buffer.from(text)),
+      { code: 'BAD_REQUEST', message: /a client of Flight SQL, such as ADBC; .*\{"sql_query": "SELECT 1"\}/ },
+      text,
+    )
+  const broken = writeAny('CommandStatementQuery', Buffer.from([0x0a, 0x7f]))
+  t.throws(() => readCommand(broken), { message: /longer than the message/ }, 'what is broken within a command is named')
+})
+
 t.test('FlightData of every size', async (t) => {
   for (const header of [0, 1, 127, 128, 20_000]) {
     for (const body of [0, 1, 127, 128, 16_384, 3_000_000]) {

@@ -94,13 +94,29 @@ export function writeAny(name: string, value: Uint8Array): Uint8Array {
 /** @throws BAD_REQUEST for what is no command of Flight SQL, and for transactions, which there are none of. */
 export function readCommand(bytes: Uint8Array): Command {
   if (isJson(bytes)) throw new SvcError('BAD_REQUEST', 'cannot read the command: it is JSON, as clients of InfluxDB 3 send their queries, which are for DoGet')
-  const { name, url, value } = readAny(bytes)
+  const { name, url, value } = commandOf(bytes)
   // The name is the client's: what every object has is no command.
   if (Object.hasOwn(READERS, name)) return READERS[name](value)
   if (name.includes('Substrait')) throw new SvcError('BAD_REQUEST', `cannot run "${name}": Substrait plans are not supported; send the statement as SQL`)
   throw new SvcError(
     'BAD_REQUEST',
     `cannot run the command "${url.slice(0, 200)}": it is none of Flight SQL; send a google.protobuf.Any with one of its commands`,
+  )
+}
+
+/** Who has a client of Flight alone sends a statement or a name as it is. */
+function commandOf(bytes: Uint8Array): Any {
+  let cause: unknown
+  try {
+    const any = readAny(bytes)
+    if (any.url !== '') return any
+  } catch (error) {
+    cause = error
+  }
+  throw new SvcError(
+    'BAD_REQUEST',
+    'cannot read the command: it is no message of Flight SQL; send SQL by a client of Flight SQL, such as ADBC; DoGet alone also takes the ticket {"sql_query": "SELECT 1"}',
+    { cause },
   )
 }
 

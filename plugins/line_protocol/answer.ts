@@ -16,11 +16,16 @@ const FINAL: Readonly<Record<string, string | undefined>> = {
 /** The words of InfluxDB 3 for a refusal that lists its lines: its clients read the list of no other. */
 const LISTED = { partly: 'partial write of line protocol occurred', whole: 'parsing failed for write_lp endpoint' } as const
 
-/** Nothing parsed. Telegraf and the v1 clients look for "unable to parse". @param lists whether the lines at fault are listed, as InfluxDB 3 does */
-export function nothingParsed(outcome: ParseOutcome, lists = false): SvcError {
+/**
+ * Nothing parsed. Telegraf and the v1 clients look for "unable to parse".
+ * @param lists whether the lines at fault are listed, as InfluxDB 3 does
+ * @param joined whether the body looks like several lines without their ends
+ */
+export function nothingParsed(outcome: ParseOutcome, lists = false, joined = false): SvcError {
   const { failures, rejected } = outcome
   const first = failures[0]
-  const text = `${first.message} (line ${first.line}${others(rejected)}${words(first, '; ')})`
+  const hint = joined ? '; these look like several lines without their ends: curl -d FILE takes them away, --data-binary keeps them' : ''
+  const text = `${first.message} (line ${first.line}${others(rejected)}${words(first, '; ')})${hint}`
   return refused(onlyCode(failures) ?? 'INVALID_POINT', text, { written: 0, rejected }, lists ? failures : undefined)
 }
 

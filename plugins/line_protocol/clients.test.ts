@@ -109,3 +109,24 @@ t.test("a NaN of QuestDB's clients is no value, as in their data frames: the res
     'of others it is refused, as by InfluxDB',
   )
 })
+
+t.test('lines that curl -d has joined are told what keeps their ends', async (t) => {
+  const lines = ['cpu,host=a usage=1', 'cpu,host=b usage=2', 'cpu,host=c usage=3']
+  for (const end of ['', ' 1700000000000000000'])
+    for (const path of ['/write', '/api/v2/write', '/api/v3/write_lp']) {
+      const { error } = (await write(lines.map((line) => line + end).join(''), path)).json()
+      t.match(error, /^unable to parse '.*': .*\(line 1\); .*curl -d.*--data-binary/, `${path}${end}`)
+    }
+  for (const payload of [
+    'cpu,host=a usage=1 x',
+    'cpu,host=a usage=abc',
+    'cpu, host=a usage=1',
+    'cpu,host=a usage=1, temp=x',
+    'cpu,host=a usage = 1',
+    'cpu text="a b=c" x=y',
+    `${lines[0]} x=1\n`,
+    `${lines.join('')}\n${lines[0]}x`,
+    ' = = =',
+  ])
+    t.notMatch((await write(payload)).json().error, /curl/, payload)
+})

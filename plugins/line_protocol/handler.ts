@@ -9,6 +9,7 @@ import type { LineProtocolConfig } from './config.ts'
 import { databaseName, databaseTags, parametersOf, shown } from './database-name.ts'
 import { DEFAULT_LIMITS } from './limits.ts'
 import type { Precision } from './line-time.ts'
+import { areJoined } from './lines.ts'
 import { requireSelected } from './namespace-source.ts'
 import { Parsers } from './parsers.ts'
 
@@ -82,7 +83,7 @@ export class WriteHandler {
       if (query.accept_partial === false && outcome.rejected > 0) throw notWhole(outcome, dialect.lists)
       return outcome
     })
-    if (outcome.rows === 0 && outcome.rejected > 0) throw nothingParsed(outcome, dialect.lists)
+    if (outcome.rows === 0 && outcome.rejected > 0) throw nothingParsed(outcome, dialect.lists, areJoined(body))
     this.written.inc(result.written)
     const refused = refusal(outcome, result, dialect.lists)
     if (refused !== undefined) throw refused

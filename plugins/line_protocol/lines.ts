@@ -22,6 +22,15 @@ function cutText(bytes: Uint8Array, start: number): string {
   return `${Buffer.from(bytes.subarray(start, start + QUOTED_LENGTH)).toString('utf8')}...`
 }
 
+/** Whether it looks like several lines whose ends were taken away: where a line has its time there is something with `=`. */
+export function areJoined(body: Uint8Array): boolean {
+  if (body.indexOf(NEWLINE) >= 0) return false
+  const text = Buffer.from(body.subarray(0, QUOTED_LENGTH)).toString('latin1')
+  // A text may have all of this within, and a blank behind a comma is another mistake.
+  const [key, fields, time] = text.split(' ', 3)
+  return !/["\\]/.test(text) && time !== undefined && time.includes('=') && !key.endsWith(',') && /=.*[^,=]$/.test(fields)
+}
+
 /** Newlines in [start, end). */
 export function newlines(bytes: Uint8Array, start: number, end: number): number {
   let count = 0

@@ -15,6 +15,14 @@ t.test('svc plane openapi prints the document', async (t) => {
   t.equal(code, 0)
   t.same(JSON.parse(out), DOCUMENT)
   t.match(await svc({}, 'nonsense'), { code: 2 }, 'other verbs are those of the plane')
+  t.match(await svc({}, 'openapi', 'api.json'), { code: 2, out: '', err: /cannot use argument "api\.json": plane openapi takes flags only/ })
+})
+
+t.test('what --config alone does not say is named', async (t) => {
+  const cancel = ['cancel', 'run_01ARZ3NDEKTSV4RRFFQ69G5FAV', '--reason', 'x']
+  const without = fileOf(t, 'svc.toml', 'plugins = ["agent_plane"]\n')
+  t.match(await svc({}, ...cancel, '--config', without, '--url', 'http://127.0.0.1:1'), { code: 4, err: /see --url; of a node that is stopped, .* --actor/ })
+  t.match(await svc({}, ...cancel, '--config', without, '--actor', 'ann'), { code: 4, err: /has no section \[agent_plane\]/ })
 })
 
 t.test('it does so whatever the config selects', async (t) => {

@@ -79,6 +79,14 @@ export function placed(message: string, text: string, at: number): string {
     const [, of = '<measurement>'] = /^KEYS\s+FROM\s+(\w{1,64})/i.exec(text.slice(at)) ?? []
     return `${place}; DESCRIBE ${of} has the tags and fields, SHOW TABLES the measurements`
   }
+  if (/^VALUES\b/i.test(text.slice(at)) && /\bSHOW\s+TAG\s+$/i.test(text.slice(Math.max(at - 32, 0), at))) {
+    const [, of = '<measurement>'] = /^VALUES\s+FROM\s+(\w{1,64})/i.exec(text.slice(at)) ?? []
+    const [, tag = '<tag>'] = /\bKEY\s*=\s*"?(\w{1,64})/i.exec(text.slice(at, at + MAX_REASON)) ?? []
+    return `${place}; SELECT DISTINCT ${tag} FROM ${of} has the values of a tag`
+  }
+  const [, matched] = /(\w{1,64}) ?[=!]~ ?\//.exec(text.slice(Math.max(at - MAX_REASON, 0), at)) ?? []
+  if (matched !== undefined) return `${place}; a regular expression is regexp_matches(${matched}, 'pattern') here`
+  if (/^FILL\s*\(/i.test(text.slice(at))) return `${place}; buckets without points are those of a generate_series, joined by LEFT JOIN`
   if (/^\s*from\s*\(\s*bucket\b/i.test(text)) return `${place}; this is Flux, and what is answered is SQL`
   return /\d$/.test(text.slice(0, at)) && /^(?:ns|us|ms|[smhdwy])\b/i.test(text.slice(at))
     ? `${place}; a duration is INTERVAL '1 hour', in time_bucket '1h'`
