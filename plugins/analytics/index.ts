@@ -48,8 +48,8 @@ export default definePlugin({
       await series.open(svc.storage.state(svc.id), failed)
       svc.schedule('derived', config.derived_interval_secs * 1000, ({ signal }) => series.pass(signal), series.isOwn ? { local: true } : {})
       await svc.find<Partial<NamespaceLifecycle>>(NAMESPACES)?.onDelete?.(async (name) => {
-        for (const entry of registry.list(name)) await models.delete(entry)
-        for (const each of series.list(name)) await series.delete(each)
+        await models.forgetNamespace(name)
+        await series.forgetNamespace(name)
       }, svc.id)
     })
     svc.ready(() => models.resume())

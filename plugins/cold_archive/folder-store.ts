@@ -86,7 +86,11 @@ export class FolderStore implements ObjectStore {
       return await body(join(this.directory, key))
     } catch (error) {
       const known = classify(error)
-      if (known.code === 'STORAGE_FULL') throw known
+      if (known.code === 'STORAGE_FULL') {
+        // What is read goes to the data volume; what is written goes to the folder's, which is another one as a rule.
+        if (verb === 'read') throw known
+        throw new SvcError('STORAGE_FULL', `cannot ${verb} object "${key}" in ${this.name}: no space left on its volume; free space there`, { cause: error })
+      }
       const missing = (error as NodeJS.ErrnoException).code === 'ENOENT'
       const code = missing ? 'NOT_FOUND' : 'OVERLOADED'
       throw new SvcError(code, `cannot ${verb} object "${key}" in ${this.name}: ${(error as Error).message}`, { cause: error })

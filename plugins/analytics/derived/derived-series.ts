@@ -9,6 +9,7 @@ import { ownHistory } from 'svcdb/lib/changes'
 import { classify, SvcError } from 'svcdb/lib/errors'
 import { moduleUrl } from 'svcdb/lib/modules'
 import type { AnalyticsConfig } from '../config.ts'
+import { Creations } from '../creations.ts'
 import type { DerivedMetrics } from '../models/metrics.ts'
 import type { EvalArgs, EvalRows } from './eval-job.ts'
 import { sourcesOf } from './sources.ts'
@@ -84,6 +85,7 @@ export class DerivedSeries {
   /** When each namespace had its last turn, by number. */
   private readonly lastTurn = new Map<string, number>()
   private turns = 0
+  private readonly creations = new Creations()
   /** Of all rows that are remembered. */
   private writtenBytes = 0
 
@@ -168,7 +170,11 @@ export class DerivedSeries {
   }
 
   /** @throws CONFLICT, RATE_LIMITED, and what is wrong with the statement. */
-  async create(kept: KeptDerived, signal: AbortSignal): Promise<Derived> {
+  create(kept: KeptDerived, signal: AbortSignal): Promise<Derived> {
+    return this.creations.run(kept.namespace, signal, (each) => this.createNow(kept, each))
+  }
+
+  private async createNow(kept: KeptDerived, signal: AbortSignal): Promise<Derived> {
     this.check(kept)
     const now = this.dependencies.svc.clock.nowNanos()
     try {
@@ -178,6 +184,7 @@ export class DerivedSeries {
       const hint = code === 'SQL_ERROR' && /parameter/.test(message) ? '; it reads from $1 on and before $2, such as: WHERE _time >= $1 AND _time < $2' : ''
       throw refused(kept, code, message + hint)
     }
+    signal.throwIfAborted()
     this.check(kept)
     const derived = fresh(kept)
     const key = keyOf(kept.namespace, kept.name)
@@ -196,6 +203,12 @@ export class DerivedSeries {
       derived.creating = false
     }
     return derived
+  }
+
+  /** The namespace is deleted: nothing may be left of it. */
+  async forgetNamespace(namespace: string): Promise<void> {
+    await this.creations.end(namespace)
+    for (const each of this.list(namespace)) await this.delete(each)
   }
 
   async delete(derived: Derived): Promise<void> {
@@ -342,6 +355,8 @@ export class DerivedSeries {
       signal.throwIfAborted()
       const limits = { backfill: true, maxPoints: BATCH_ROWS, maxBytes: BATCH_BYTES }
       const points = svc.ingest.points(await svc.systemContext(namespace === '' ? undefined : namespace), limits)
+      // The namespace may be another's by now.
+      if (!derived.alive) return undefined
       let weight = 0
       for (const from = row; row < times.length && row - from < BATCH_ROWS && weight < BATCH_VALUES; row++) {
         const { tags, fields, bytes } = pointOf(rows, row)

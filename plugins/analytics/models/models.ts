@@ -1,6 +1,7 @@
 /** Models in use: trained, followed over what comes, compared, replaced, and asked for forecasts. */
 import { isWithinReach, NAMESPACES, type NamespaceDirectory } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
+import { Creations } from '../creations.ts'
 import type { DetectResult, FollowResult } from './compute.ts'
 import type { Definition } from './definition.ts'
 import { type ModelFigures, observe } from './metrics.ts'
@@ -25,6 +26,7 @@ export class Models {
   private readonly training = new Set<ModelEntry>()
   private lastFigures: { at: number; figures: ModelFigures } | undefined
   private readonly background = new Set<Promise<unknown>>()
+  private readonly creations = new Creations()
   /** Trainings that are not done, by when that was seen first, milliseconds of the monotonic clock. */
   private pending: ReadonlyMap<ModelEntry, number> = new Map()
   /** What there was when a model was looked at last. */
@@ -45,9 +47,12 @@ export class Models {
     const check = () => registry.check(definition, this.quota(quotaOf), quotaOf)
     check()
     try {
-      const { trained, found, tags } = await this.work.train(definition, call, false)
-      await requireWritable(svc, { ...definition, tags }, trained.end + trained.interval)
-      return await registry.create({ ...definition, tags }, trained, { found, now: svc.clock.now(), check })
+      return await this.creations.run(definition.namespace, call.signal, async (signal) => {
+        const { trained, found, tags } = await this.work.train(definition, { ...call, signal }, false)
+        await requireWritable(svc, { ...definition, tags }, trained.end + trained.interval)
+        signal.throwIfAborted()
+        return await registry.create({ ...definition, tags }, trained, { found, now: svc.clock.now(), check })
+      })
     } catch (error) {
       throw about(error, `cannot create model "${definition.name}" on "${definition.measurement}"`)
     }
@@ -55,6 +60,12 @@ export class Models {
 
   isTraining(entry: ModelEntry): boolean {
     return this.training.has(entry)
+  }
+
+  /** The namespace is deleted: nothing may be left of it. */
+  async forgetNamespace(namespace: string): Promise<void> {
+    await this.creations.end(namespace)
+    for (const entry of this.dependencies.registry.list(namespace)) await this.delete(entry)
   }
 
   async delete(entry: ModelEntry): Promise<void> {

@@ -33,19 +33,19 @@ export class Backups implements BackupService {
 
   async create(directory: string): Promise<BackupManifest> {
     const what = `make backup "${directory}"`
-    return this.run('create', directory, what, async (target, check) => {
+    return this.run('create', directory, { what }, async (target, check) => {
       await this.refuseOverlap(target, what)
       return createBackup(this.source, this.disk, target, this.known, check)
     })
   }
 
   async verify(directory: string): Promise<BackupManifest> {
-    return this.run('read', directory, `verify backup "${directory}"`, (found, check) => verifyBackup(this.disk, found, check))
+    return this.run('read', directory, { what: `verify backup "${directory}"` }, (found, check) => verifyBackup(this.disk, found, check))
   }
 
   async restore(directory: string, target: string): Promise<BackupManifest> {
     const what = `restore backup "${directory}" to "${target}"`
-    return this.run('read', directory, what, async (found, check) => {
+    return this.run('read', directory, { what, target }, async (found, check) => {
       const to = await resolved(resolve(target), this.disk.files)
       await this.refuseOverlap(to, what)
       if (within(found, to)) throw new SvcError('INVALID_REQUEST', `cannot ${what}: the target is inside the backup; name a directory elsewhere`)
@@ -59,7 +59,12 @@ export class Backups implements BackupService {
     await Promise.allSettled(this.busy.keys())
   }
 
-  private async run(kind: Kind, given: string, what: string, work: (directory: string, check: Check) => Promise<StoredManifest>): Promise<BackupManifest> {
+  private async run(
+    kind: Kind,
+    given: string,
+    { what, target = given }: { what: string; target?: string },
+    work: (directory: string, check: Check) => Promise<StoredManifest>,
+  ): Promise<BackupManifest> {
     const check = (): void => {
       if (this.closed) throw new SvcError('DATABASE_CLOSED', `cannot ${what}: the database is closing; retry after the restart`)
     }
@@ -81,7 +86,7 @@ export class Backups implements BackupService {
         this.busy.delete(running)
       }
     } catch (error) {
-      throw backupFault(what, error)
+      throw backupFault(what, target, error)
     }
   }
 

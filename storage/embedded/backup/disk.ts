@@ -172,11 +172,15 @@ export function within(folder: string, path: string): boolean {
 /** What the caller of the service can put right by choosing another directory. */
 const CALLERS = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR', 'ENAMETOOLONG', 'ELOOP', 'ENOENT'])
 
-/** @param what "make backup "/x"". */
-export function backupFault(what: string, error: unknown): SvcError {
+/** @param what "make backup "/x"". @param where what is made lies. */
+export function backupFault(what: string, where: string, error: unknown): SvcError {
   const known = classify(error)
   const { code = '', message } = error as NodeJS.ErrnoException
-  if (error instanceof SvcError || known.code === 'STORAGE_FULL' || code === '') return known
+  if (error instanceof SvcError) return known
+  // Backups lie on another volume than the data, where they are any good.
+  if (known.code === 'STORAGE_FULL')
+    return new SvcError('STORAGE_FULL', `cannot ${what}: no space left on the volume of "${where}"; free space there and retry`, { cause: error })
+  if (code === '') return known
   if (CALLERS.has(code)) return new SvcError('INVALID_REQUEST', `cannot ${what}: ${message}; choose a directory that the server may write`, { cause: error })
   return new SvcError('IO_ERROR', `cannot ${what}: ${message}; see whether the disk is sound`, { cause: error })
 }

@@ -55,8 +55,7 @@ export function backupSource({
         await catalog.store.db.backup(directory, true)
       } catch (error) {
         // LMDB's errors come as text only.
-        const code = /No space left|quota/i.test((error as Error).message) ? 'ENOSPC' : 'EIO'
-        throw Object.assign(new Error(`cannot copy the catalog: ${(error as Error).message}`, { cause: error }), { code })
+        throw copyFault(/No space left|quota/i.test((error as Error).message) ? 'ENOSPC' : 'EIO', error as Error)
       }
     },
     async detach(directory) {
@@ -66,12 +65,19 @@ export function backupSource({
         await copy.noteLog({ newest: (copy.counters()?.walFloor ?? 1) - 1, sizes: {} })
         await copy.disown()
         return copy.segments().map((segment) => filesOf(isCorrupt(segment.id) ? { ...segment, damaged: true } : segment))
+      } catch (error) {
+        // A catalog speaks of the data volume, and the copy need not lie there.
+        throw error instanceof SvcError && error.code === 'STORAGE_FULL' ? copyFault('ENOSPC', error) : error
       } finally {
         await copy.close()
         await environment.fs.promises.rm(join(directory, 'lock.mdb'), { force: true })
       }
     },
   }
+}
+
+function copyFault(code: string, cause: Error): Error {
+  return Object.assign(new Error(`cannot copy the catalog: ${cause.message}`, { cause }), { code })
 }
 
 function filesOf(segment: SegmentMeta): SegmentFile[] {

@@ -219,7 +219,10 @@ export class LogDisk {
       if (error !== undefined) throw error
     },
     readdirSync: () => [...this.names.keys()],
-    readFileSync: (path) => (this.names.get(basename(path)) ?? never()).seen.slice(),
+    readFileSync: (path) => {
+      this.check('readFileSync', basename(path))
+      return (this.names.get(basename(path)) ?? never()).seen.slice()
+    },
     unlinkSync: (path) => {
       this.check('unlinkSync', basename(path))
       this.rename(basename(path), undefined)

@@ -244,3 +244,14 @@ t.test('files are read in their order, whatever the directory says', async (t) =
   disk.put(walFileName(1), first)
   t.same(await new LogProcess(disk, PER_BATCH).start(), [1, 2, 3])
 })
+
+t.test('a file that the disk does not give is named: the error of a read does not say of which file', async (t) => {
+  const disk = await written(PER_BATCH, 2)
+  disk.fault = (call) => (call === 'readFileSync' ? Object.assign(new Error('EIO: i/o error, read'), { code: 'EIO', syscall: 'read' }) : undefined)
+  await t.rejects(new LogProcess(disk, PER_BATCH).start(), {
+    code: 'IO_ERROR',
+    message: /^cannot read write-ahead log file "000000000001\.wal": EIO: i\/o error, read; see whether the disk is sound/,
+  })
+  disk.fault = () => undefined
+  t.same(await new LogProcess(disk, PER_BATCH).start(), [1, 2])
+})

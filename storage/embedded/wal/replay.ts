@@ -68,7 +68,7 @@ interface LogFile {
 
 function replayFile({ dir, file, last, fs, keys }: LogFile, apply: (record: WriteRecord, file: number) => void, result: ReplayResult): void {
   const name = walFileName(file)
-  const bytes = fs.readFileSync(join(dir, name))
+  const bytes = contentOf(dir, name, fs)
   result.bytes += bytes.length
   if (last && isUnbegun(bytes, FILE_MAGIC)) {
     // It stays: the next file to be begun has its number, and takes it over.
@@ -112,6 +112,18 @@ function replayFile({ dir, file, last, fs, keys }: LogFile, apply: (record: Writ
     at = end
   }
   result.unsettled = { at: durable, bytes: bytes.subarray(durable, at) }
+}
+
+/** @throws IO_ERROR: what a read fails with does not say of which file, as what an open fails with does. */
+function contentOf(dir: string, name: string, fs: LogFileSystem): Uint8Array {
+  try {
+    return fs.readFileSync(join(dir, name))
+  } catch (error) {
+    const { path, message } = error as NodeJS.ErrnoException
+    if (path !== undefined) throw error
+    const hint = 'see whether the disk is sound; restore the data directory from a backup if it is not'
+    throw new SvcError('IO_ERROR', `cannot read write-ahead log file "${name}": ${message}; ${hint}`, { cause: error })
+  }
 }
 
 function corrupt(file: string, offset: number, cause: string, error?: unknown): SvcError {
