@@ -221,6 +221,7 @@ export const IN_TURN: readonly string[] = [
   'test/security/modes.test.ts',
   'test/security/noisy-tenants.test.ts',
   'test/security/path-forms.test.ts',
+  'test/security/planned-statements.test.ts',
   'test/security/rights-model.test.ts',
   'test/security/slow-answers.test.ts',
   'test/security/tenant-isolation.test.ts',

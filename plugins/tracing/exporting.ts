@@ -5,6 +5,7 @@
 import type { BatchSpanProcessor, ReadableSpan, SpanExporter, SpanProcessor } from '@opentelemetry/sdk-trace'
 import type { Counter, Logger } from 'svcdb'
 import type { TracingConfig } from './config.ts'
+import { timedAgent } from './timed-agent.ts'
 import type { Sdk } from './tracer.ts'
 
 /** A stop waits for what is left to be sent, and for no longer. */
@@ -136,7 +137,9 @@ async function exporterOf({ config, url }: ExportingOptions): Promise<SpanExport
   const authorization = config.authorization?.reveal()
   if (config.protocol === 'http_protobuf') {
     const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-proto')
-    return new OTLPTraceExporter({ url, timeoutMillis, ...(authorization === undefined ? {} : { headers: { authorization } }) })
+    const { Agent } = await (url.startsWith('https:') ? import('node:https') : import('node:http'))
+    const httpAgentOptions = () => timedAgent(Agent, timeoutMillis)
+    return new OTLPTraceExporter({ url, timeoutMillis, httpAgentOptions, ...(authorization === undefined ? {} : { headers: { authorization } }) })
   }
   const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-grpc')
   if (authorization === undefined) return new OTLPTraceExporter({ url, timeoutMillis })

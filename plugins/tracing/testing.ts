@@ -26,6 +26,8 @@ export interface Collector {
   url: string
   spans: TestSpan[]
   requests: number
+  /** Of HTTP. */
+  connections: number
   headers: Record<string, string | undefined>[]
   /** Refuses what comes, while it is true. */
   refuses: boolean
@@ -87,7 +89,7 @@ const PATIENCE_MS = 20_000
 function collector(url: string, close: () => Promise<void>): Collector {
   const spans: TestSpan[] = []
   return {
-    ...{ url, spans, requests: 0, headers: [], refuses: false, close },
+    ...{ url, spans, requests: 0, connections: 0, headers: [], refuses: false, close },
     async span(is) {
       const late = Date.now() + PATIENCE_MS
       for (;;) {
@@ -112,6 +114,7 @@ export async function httpCollector(t: Test, port = 0): Promise<Collector> {
       answer.writeHead(200, { 'content-type': 'application/x-protobuf' }).end()
     })
   })
+  server.on('connection', () => own.connections++)
   await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
   const close = async () => {
     server.closeAllConnections()

@@ -84,7 +84,8 @@ export class Connections {
     this.busy.add(client)
     try {
       return await body(client)
-    } catch (error) {
+    } catch (thrown) {
+      const error = shortened(thrown)
       if (!isRefused(error) || isReadOnly(error)) lost ??= error as Error
       throw error
     } finally {
@@ -174,7 +175,10 @@ function endQuietly(client: pg.ClientBase): void {
   void (client as pg.Client).end().catch(() => {})
 }
 
-const notConnected = (cause: unknown): NotConnected => new NotConnected((cause as Error).message || String((cause as { code?: string }).code), { cause })
+function notConnected(thrown: unknown): NotConnected {
+  const cause = shortened(thrown)
+  return new NotConnected((cause as Error).message || String((cause as { code?: string }).code), { cause })
+}
 
 /** @throws Error for a server that takes no writes. */
 async function prepare(client: pg.ClientBase): Promise<void> {
@@ -189,6 +193,19 @@ async function prepare(client: pg.ClientBase): Promise<void> {
 interface ServerError {
   code?: string
   severity?: string
+}
+
+/** Of what the server says of a failure, for answers and the log. */
+const MAX_MESSAGE = 1024
+const TEXTS = ['message', 'detail', 'hint', 'where', 'internalQuery'] as const
+
+/** One whose texts are long, as a function there may have them, becomes one that has the beginning of what it says. */
+export function shortened(error: unknown): unknown {
+  if (!(error instanceof pg.DatabaseError) || TEXTS.every((name) => (error[name]?.length ?? 0) <= MAX_MESSAGE)) return error
+  const { message, code, severity } = error
+  // Cut within a pair it would be no Unicode text.
+  const short = message.length <= MAX_MESSAGE ? message : `${message.slice(0, MAX_MESSAGE).toWellFormed()}…`
+  return Object.assign(new Error(short), { code, severity })
 }
 
 /** The server has answered that a statement failed, and goes on: nothing of it is stored. */

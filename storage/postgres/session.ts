@@ -10,7 +10,7 @@ import { setTimeout } from 'node:timers/promises'
 import type { Client } from 'pg'
 import type { StateUse } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import { type Connections, endsInTime } from './connections.ts'
+import { type Connections, endsInTime, shortened } from './connections.ts'
 import type { Link } from './link.ts'
 import { LOCKS } from './tables.ts'
 import type { Watches } from './watches.ts'
@@ -102,7 +102,7 @@ export class Session {
       if (this.closing.signal.aborted) throw new SvcError('DATABASE_CLOSED', 'cannot use the state store: it is closed')
     } catch (error) {
       await client.end().catch(() => {})
-      throw error
+      throw shortened(error)
     }
     this.held = { client, ended }
     return this.held

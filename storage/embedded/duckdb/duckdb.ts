@@ -72,6 +72,7 @@ export class Duck {
   private readonly idle: DuckDBConnection[] = []
   private readonly extensions = new Set<unknown>()
   private readonly places: Places
+  private readonly planning: Places
   private readonly room: StatementRoom
   private readonly retiring = new Set<Promise<void>>()
   /** Statements of `run`. */
@@ -100,6 +101,7 @@ export class Duck {
     this.archiveDirectory = config.archiveDirectory
     const { statementsAtOnce: most = Number.MAX_SAFE_INTEGER } = config
     this.places = new Places(most, Math.floor(most / 4))
+    this.planning = new Places(most, Math.floor(most / 4))
     this.room = new StatementRoom(config.memoryLimitBytes, () => this.memory())
     this.encrypted = new EncryptedColumns(new KeyRing(config.encryption), dataDir, config.encryption?.cacheBytes)
     mkdirSync(paths(dataDir).segments, { recursive: true })
@@ -175,7 +177,7 @@ export class Duck {
 
   /** For a statement's calls that may take long, those of flushes and merges aside. @param signal of its job, whose end is to be told (`jobEnded`). */
   place(signal: AbortSignal | undefined): StatementPlace {
-    return new StatementPlace(this.places, this.room, signal)
+    return new StatementPlace(this.places, this.planning, this.room, signal)
   }
 
   /** Its memory is there for others. Safe twice. */

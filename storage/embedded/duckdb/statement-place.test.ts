@@ -31,7 +31,7 @@ class Calls {
 
 t.test('a namespace waits for itself, whatever has a place goes on before what waits, and leaves it in the end', async (t) => {
   const places = new Places(2, 1)
-  const [first, second, other] = [1, 2, 3].map(() => new StatementPlace(places, EMPTY, undefined))
+  const [first, second, other] = [1, 2, 3].map(() => new StatementPlace(places, new Places(1, 1), EMPTY, undefined))
   const calls = new Calls()
   void calls.during(first, 'a1')
   const waits = calls.during(second, 'a2')
@@ -53,18 +53,18 @@ t.test('a namespace waits for itself, whatever has a place goes on before what w
 
 t.test('a reader that does not come back leaves its place to others', async (t) => {
   const places = new Places(1, 1)
-  const slow = new StatementPlace(places, EMPTY, undefined)
+  const slow = new StatementPlace(places, new Places(1, 1), EMPTY, undefined)
   await slow.during(async () => {})
-  t.equal(await new StatementPlace(places, EMPTY, undefined).during(async () => 'done'), 'done')
+  t.equal(await new StatementPlace(places, new Places(1, 1), EMPTY, undefined).during(async () => 'done'), 'done')
   t.equal(await slow.during(async () => 'next'), 'next')
 })
 
 t.test('who waits ends with its signal, and has no place then', async (t) => {
   const places = new Places(1, 1)
-  const has = new StatementPlace(places, EMPTY, undefined)
+  const has = new StatementPlace(places, new Places(1, 1), EMPTY, undefined)
   await has.during(async () => {})
   const end = new AbortController()
-  const waits = new StatementPlace(places, EMPTY, end.signal).during(async () => {})
+  const waits = new StatementPlace(places, new Places(1, 1), EMPTY, end.signal).during(async () => {})
   end.abort(new Error('too late'))
   await t.rejects(waits, { message: 'too late' })
   has.leave()
@@ -76,7 +76,7 @@ t.test('from half of the memory on a namespace waits for its own jobs, and no ot
   const room = new StatementRoom(1000, async () => used)
   const places = new Places(8, 2)
   const job = new AbortController()
-  const place = (signal?: AbortSignal): StatementPlace => new StatementPlace(places, room, signal)
+  const place = (signal?: AbortSignal): StatementPlace => new StatementPlace(places, new Places(1, 1), room, signal)
   const done = async (): Promise<string> => 'done'
   const first = place(job.signal)
   const second = place()
@@ -122,7 +122,7 @@ t.test('more than a few jobs of a namespace wait from an eighth on, and the last
   let used = 0
   const room = new StatementRoom(1000, async () => used)
   const places = new Places(8, 8)
-  const all = Array.from({ length: 5 }, () => new StatementPlace(places, room, undefined))
+  const all = Array.from({ length: 5 }, () => new StatementPlace(places, new Places(1, 1), room, undefined))
   const begin = (place: StatementPlace): Promise<string> => ownedBy('a', () => place.during(async () => 'done'))
   for (const one of all.slice(0, 3)) await begin(one)
   used = 125

@@ -21,6 +21,7 @@ const SHORT =
 
 export class StatementPlace {
   private readonly places: Places
+  private readonly forPlanning: Places
   private readonly room: StatementRoom
   private readonly signal: AbortSignal
   private release: (() => void) | undefined
@@ -30,8 +31,9 @@ export class StatementPlace {
   private timer: NodeJS.Timeout | undefined
 
   /** @param signal of its job: ends its wait. Whoever hands one in ends the job in `room`. */
-  constructor(places: Places, room: StatementRoom, signal: AbortSignal | undefined) {
+  constructor(places: Places, forPlanning: Places, room: StatementRoom, signal: AbortSignal | undefined) {
     this.places = places
+    this.forPlanning = forPlanning
     this.room = room
     this.own = signal === undefined
     this.signal = signal ?? new AbortController().signal
@@ -47,6 +49,19 @@ export class StatementPlace {
       return await call()
     } finally {
       this.timer = setTimeout(() => this.rest(), KEPT_MS)
+    }
+  }
+
+  /**
+   * Calls DuckDB for what reads no rows, when there is a place for that: a statement that is only described, or has a mistake, does not wait for the rows of others.
+   * @throws the signal's reason, and what the call throws.
+   */
+  async planning<T>(call: () => Promise<T>): Promise<T> {
+    const leave = await this.forPlanning.enter(owner() ?? '', this.signal)
+    try {
+      return await call()
+    } finally {
+      leave()
     }
   }
 

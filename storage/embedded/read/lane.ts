@@ -68,7 +68,7 @@ export async function lane(
     },
     now: () => BigInt(Date.now()) * NS_PER_MS,
   }
-  const options: LaneOptions = { limits: context.sqlLimits, parse: (text) => parseAnywhere(context, text) }
+  const options: LaneOptions = { limits: context.sqlLimits, parse: (text) => parseAnywhere(context, text, signal) }
   const tree = await checkedTree(request, options)
   if (tree === undefined) {
     const cursor = await inDuckDb(EVER)
@@ -97,12 +97,12 @@ function slicesOf(context: RelationContext, snapshot: Snapshot, namespace: strin
   return (newestFirst) => timeSlices(sources, order.time, { rows, share, newestFirst, bucket, firstRows })
 }
 
-async function parseAnywhere({ duck }: RelationContext, text: string): ReturnType<LaneOptions['parse']> {
+async function parseAnywhere({ duck }: RelationContext, text: string, signal: AbortSignal | undefined): ReturnType<LaneOptions['parse']> {
   const before = parsedBefore(text)
   if (before !== undefined) return before
   const connection = await duck.connect()
   try {
-    return await parse({ connection }, text)
+    return await parse({ connection, place: duck.place(signal) }, text)
   } finally {
     duck.release(connection, true)
   }

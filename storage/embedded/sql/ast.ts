@@ -8,6 +8,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { placed } from './errors.ts'
 import type { SqlHost } from './host.ts'
 import { lexable } from './lexable.ts'
+import { ALONE } from './place.ts'
 import { fill, isTreeOf, type MarkPath, marksOf, type Shape, shapeOf } from './shapes.ts'
 
 // The tree is data from outside: members are looked at one by one.
@@ -52,7 +53,7 @@ interface Parsed {
 export type Parse = (text: string) => Promise<Parsed>
 
 /** The one statement of `text`. @throws SQL_ERROR when it does not parse, is no query, or is not alone. */
-export async function parse(host: Pick<SqlHost, 'connection'>, text: string): Promise<Parsed> {
+export async function parse(host: Pick<SqlHost, 'connection' | 'place'>, text: string): Promise<Parsed> {
   return parsedBefore(text) ?? (await parsedNow(host, text))
 }
 
@@ -66,7 +67,7 @@ export function parsedBefore(text: string): Parsed | undefined {
 }
 
 /** A shape is parsed by itself when a second statement has it: the first one is answered sooner, and many are alone. */
-async function parsedNow(host: Pick<SqlHost, 'connection'>, text: string): Promise<Parsed> {
+async function parsedNow(host: Pick<SqlHost, 'connection' | 'place'>, text: string): Promise<Parsed> {
   const found = shapeOf(text)
   const shape = found === undefined || found.literals.length === 0 ? undefined : found
   const kept = shape === undefined ? undefined : trees.get(SHAPE + shape.key)
@@ -82,7 +83,7 @@ async function parsedNow(host: Pick<SqlHost, 'connection'>, text: string): Promi
   return result
 }
 
-async function templateOf(host: Pick<SqlHost, 'connection'>, { json, shape }: NonNullable<KeptTree['first']>): Promise<KeptTree> {
+async function templateOf(host: Pick<SqlHost, 'connection' | 'place'>, { json, shape }: NonNullable<KeptTree['first']>): Promise<KeptTree> {
   const marked = await serialize(host, shape.marked)
   if (!isTreeOf(read(marked), shape, read(json))) return UNFIT
   const template = parsed(read(marked))
@@ -127,8 +128,9 @@ function reasonOf({ error_message: message, position }: Node, text: string): str
   return position === undefined || lexable(text) !== text ? String(message) : placed(String(message), text, Number(position))
 }
 
-async function serialize(host: Pick<SqlHost, 'connection'>, text: string): Promise<string> {
-  const result = await host.connection.run(`SELECT json_serialize_sql(${literal(lexable(text))}, skip_null := true, skip_default := true)`)
+async function serialize({ connection, place = ALONE }: Pick<SqlHost, 'connection' | 'place'>, text: string): Promise<string> {
+  const statement = `SELECT json_serialize_sql(${literal(lexable(text))}, skip_null := true, skip_default := true)`
+  const result = await place.planning(() => connection.run(statement))
   return String((await result.fetchChunk())?.getColumnVector(0).getItem(0))
 }
 

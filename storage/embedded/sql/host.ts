@@ -3,9 +3,10 @@ import type { DuckDBConnection } from '@duckdb/node-api'
 import type { FieldType } from 'svcdb'
 import type { SqlLimits } from '../sql-limits.ts'
 import type { NewestPlan } from './lane/newest.ts'
+import type { Place } from './place.ts'
 import type { PlanBounds } from './plan-guard.ts'
 import type { PluginFunctions } from './plugin-functions/plugin-functions.ts'
-import type { Place, StatementRunner } from './statement.ts'
+import type { StatementRunner } from './statement.ts'
 
 /** A column as SQL sees it: `name` is its name in SQL and in the relation. */
 export interface SqlMeasurementColumn {

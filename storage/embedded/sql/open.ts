@@ -60,7 +60,7 @@ const runnerOf = (host: SqlHost, { runner }: PreparedSql): StatementRunner => ru
 async function open(host: SqlHost, namespace: string, prepared: PreparedSql, textBytes: boolean, limit?: number): Promise<Statement> {
   const { sql, scans, names, describes, unites } = prepared
   // An engine process has a DuckDB of its own, and the guard beside it.
-  if (prepared.runner === undefined) await guardPlan(describes ?? sql, host.bounds, host.connection)
+  if (prepared.runner === undefined) await guardPlan(describes ?? sql, host.bounds, host.connection, host.place)
   const statement = await runnerOf(host, prepared).open(sql, {
     textBytes: textBytes && describes === undefined,
     ...(describes === undefined ? { unites, limit } : {}),

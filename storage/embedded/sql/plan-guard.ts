@@ -14,6 +14,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import type { Node } from './ast.ts'
 import { TABLE_FUNCTIONS } from './functions.ts'
 import { foldName } from './names.ts'
+import { ALONE, type Place } from './place.ts'
 
 /** What a statement may read. */
 export interface PlanBounds {
@@ -42,7 +43,7 @@ const KEPT = 4096
 const passed = new Set<string>()
 
 /** @param connection whose `explain_output` is 'all'. @throws SQL_ERROR that says nothing of what would have been read; errors of DuckDB's binder. */
-export async function guardPlan(sql: string, bounds: PlanBounds, connection: DuckDBConnection): Promise<void> {
+export async function guardPlan(sql: string, bounds: PlanBounds, connection: DuckDBConnection, place: Place = ALONE): Promise<void> {
   const refuse = (reason: string): SvcError => {
     bounds.refused(reason)
     return new SvcError('SQL_ERROR', 'cannot run this query: its plan is not one that is allowed here; this is a fault of the server, please report the query')
@@ -54,7 +55,7 @@ export async function guardPlan(sql: string, bounds: PlanBounds, connection: Duc
     passed.add(digest)
     return
   }
-  const rows = await explain(sql, connection)
+  const rows = await place.planning(() => explain(sql, connection))
   // As the binder made it: the optimizer takes scans away and still answers from what the files say of themselves.
   const plan = rows.find(([kind]) => kind === 'logical_plan')
   const stray = plan === undefined ? 'unknown: no plan' : strayScan(JSON.parse(String(plan[1])), bounds)

@@ -6,7 +6,7 @@
 import type { DuckDBConnection, DuckDBPreparedStatement } from '@duckdb/node-api'
 import type { SqlChunk } from 'svcdb'
 import { SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
-import type { Place } from './statement.ts'
+import type { Place } from './place.ts'
 
 const TABLE = 'temp.main.svc_answer'
 const WORD = /\bunion\b/i

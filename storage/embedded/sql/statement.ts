@@ -4,6 +4,7 @@ import type { SqlChunk, SqlColumn, SqlVector } from 'svcdb'
 import { storedHistogramJson } from 'svcdb/lib/histogram'
 import { MAX_ROW_BYTES, readParts } from '../duckdb/row-parts.ts'
 import { resultColumn } from '../duckdb/vectors.ts'
+import { ALONE, type Place } from './place.ts'
 import { staged, stalls } from './staged.ts'
 import { arrowName } from './types.ts'
 
@@ -38,13 +39,6 @@ export interface StatementRunner {
   plans(sql: string, analyze: boolean): Promise<[string, string][]>
 }
 
-/** Has calls that may take long wait for others; one call at a time. */
-export interface Place {
-  during<T>(call: () => Promise<T>): Promise<T>
-}
-
-const ALONE: Place = { during: (call) => call() }
-
 /** @param place absent: nothing else is at work beside it. */
 export function runnerOn(connection: DuckDBConnection, place: Place = ALONE): StatementRunner {
   return {
@@ -59,7 +53,7 @@ async function openStatement(
   sql: string,
   { textBytes, unites, limit, histograms }: StatementOptions,
 ): Promise<Statement> {
-  const statement = await connection.prepare(sql)
+  const statement = await place.planning(() => connection.prepare(sql))
   const ids = Array.from({ length: statement.columnCount }, (_, i) => statement.columnTypeId(i))
   const shows = ids.includes(DuckDBTypeId.BLOB) && histograms()
   /** Columns of bytes that are shown as text. */
