@@ -77,6 +77,24 @@ t.test('changes are found by themselves, and tried once', async (t) => {
   t.equal(await applied(started), 2)
 })
 
+t.test('files that cannot be read are told once for each reason, and again when somebody asks', async (t) => {
+  const started = await startPolicies(t, ANN, { plugins: [DATA], section: { hot_reload_interval_secs: 1 } })
+  const refused = (count: number) => eventually(async () => (await applied(started, 'refused')) === count)
+  put(started.folder, 'text.cedar', 'permit(')
+  await refused(1)
+  hangUp()
+  await refused(2)
+  mkdirSync(join(started.folder, 'one.cedar'))
+  await refused(3)
+  await setTimeout(2500)
+  t.equal(await applied(started, 'refused'), 3)
+  mkdirSync(join(started.folder, 'another.cedar'))
+  await refused(4)
+  hangUp()
+  await refused(5)
+  t.equal(await status(started, 'ann'), 200, 'what was loaded stays')
+})
+
 t.test('without hot_reload neither the files nor SIGHUP are looked at', async (t) => {
   const before = process.listenerCount('SIGHUP')
   await startPolicies(t, ANN, { section: { hot_reload: false } })

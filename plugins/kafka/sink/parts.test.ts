@@ -55,3 +55,22 @@ t.test('a sink that ends within a change goes on with what of it was not sent', 
   await again.stop()
   t.ok(second.records.length < ROWS, 'not all of it again: the position within the change was kept')
 })
+
+/** Rows whose last ones fill a batch: the one behind it is empty, and ends where they do. */
+const FULL = 512
+
+t.test('a change whose end fills a batch is not passed before brokers have it', async (t) => {
+  const node = await sinkNode(t)
+  const [first, second] = [new FakeBrokers(), new FakeBrokers()]
+  const sink = node.sink(first, {}, { drainMs: 1 })
+  sink.start()
+  await until('it is up', () => sink.status().up)
+  first.behave = () => new Promise(() => {})
+  await node.write(linesOf('y').split('\n', FULL).join('\n'))
+  await until('it is under way', () => sink.status().inFlight.messages > 0)
+  await sink.stop()
+  const again = node.sink(second)
+  again.start()
+  await until('all of it comes', () => second.records.length === FULL)
+  await again.stop()
+})

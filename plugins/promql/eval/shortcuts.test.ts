@@ -121,6 +121,8 @@ t.test('a subquery of more steps than memory is refused before anything is made 
   for (const window of ['[1y:1ms]', '[1h:1ms]'])
     for (const inner of ['x', 'x > 4']) await t.rejects(at(59, `count_over_time((${inner})${window})`, source, { budgetBytes: 5e7 }), error, inner + window)
   t.same(await at(1, 'count_over_time(x[1h:1ms])', source, { budgetBytes: 1e8 }), ['{} 60001'])
+  await t.rejects(at(1, 'count_over_time(x[1h:1ms])', source, { budgetBytes: 9e7 }), error, 'a row and a block')
+  await t.rejects(at(1, 'count_over_time((x > 0)[1h:1ms])', source, { budgetBytes: 1.2e8 }), error, 'a row more, of bounds')
   let read = 0
   const counting = {
     select(request: Parameters<MemorySource['select']>[0]) {

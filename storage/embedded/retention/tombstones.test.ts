@@ -42,6 +42,7 @@ t.test('numbers go on above all that were given, also those of tombstones and cu
   tombstones.load([], cutoffs, NOTHING_TAKEN, 9)
   t.same([tombstones.nextId, tombstones.newest], [9, 6], 'those below are taken, though nothing of them is in force')
   tombstones.add(tombstone({ id: 9 }))
+  t.same([...unstored.ids('tombstone')], [9])
   tombstones.remove([9, 4])
   t.same([tombstones.nextId, tombstones.newest], [10, 9])
   t.same([tombstones.of(1), [...tombstones.byId]], [[], []])
@@ -53,4 +54,38 @@ t.test('numbers go on above all that were given, also those of tombstones and cu
     events.map((event) => (event.kind === 'tombstones' ? [event.added.map(({ id }) => id), event.removed] : event.kind)),
     [[[9], []], [[], [9, 4]], 'cutoffs'],
   )
+})
+
+t.test('of several tombstones of a measurement those that are not removed stay', async (t) => {
+  const events: StateEvent[] = []
+  const tombstones = new Tombstones(new Unstored(), (event) => void events.push(event))
+  const [first, second, other] = [tombstone({ id: 4 }), tombstone({ id: 5 }), tombstone({ id: 6, measurement: 2 })]
+  tombstones.load([first, second, other], NO_CUTOFFS, NOTHING_TAKEN)
+  t.same([tombstones.nextId, tombstones.newest], [7, 6], 'of those that are loaded')
+  tombstones.remove([4])
+  t.same(tombstones.of(1), [second])
+  t.same(tombstones.of(2), [other])
+  tombstones.add({ ...second, end: 300n })
+  t.same(tombstones.of(1), [{ ...second, end: 300n }], 'one that comes again replaces its former self')
+  t.match(tombstones.events(), [{ added: [{ id: 5 }, { id: 6 }], removed: [] }, { kind: 'cutoffs' }])
+  const before = events.length
+  tombstones.remove([])
+  t.equal(events.length, before)
+})
+
+t.test('what retention has taken is known with its cutoffs, and stays where only these change', async (t) => {
+  const tombstones = new Tombstones(new Unstored(), () => {})
+  t.equal(tombstones.takenBefore(1), undefined)
+  tombstones.setCutoffs(NO_CUTOFFS, { general: 100n, own: new Map([[2, 50n]]) })
+  t.same(
+    [1, 2].map((measurement) => tombstones.takenBefore(measurement)),
+    [100n, 50n],
+  )
+  tombstones.setCutoffs(NO_CUTOFFS)
+  t.equal(tombstones.takenBefore(1), 100n)
+  const cutoffs = withMove(NO_CUTOFFS, { id: 6, general: 1n, except: [], own: [] }, 1)
+  tombstones.setCutoffs(cutoffs)
+  t.equal(tombstones.cutoffs, cutoffs)
+  tombstones.load([], NO_CUTOFFS, { general: 7n, own: new Map() })
+  t.same([tombstones.takenBefore(1), tombstones.cutoffs], [7n, NO_CUTOFFS])
 })
