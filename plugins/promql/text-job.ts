@@ -16,7 +16,7 @@ export interface TextArgs {
 }
 
 /** Bytes that are handed over at a time. */
-const PIECE_BYTES = 256 * 1024
+const CHUNK_BYTES = 256 * 1024
 
 /** @returns selectors; all else is emitted as an answer of the HTTP API, for a tree is many times as large as its query. */
 const textJob: Job<TextArgs, LabelMatcher[][] | undefined> = async (_reader, { query, parseLimits, wanted }, io) => {
@@ -24,7 +24,7 @@ const textJob: Job<TextArgs, LabelMatcher[][] | undefined> = async (_reader, { q
   if (wanted === 'selectors') return selectorsIn(parsed(query, parseLimits, (text) => apiError('bad_data', text)))
   const expr = parsed(query, parseLimits)
   const bytes = Buffer.from(JSON.stringify({ status: 'success', data: wanted === 'format' ? laidOut(expr, query.length) : toJson(expr) }))
-  for (let at = 0; at < bytes.length; at += PIECE_BYTES) await io.emit(Uint8Array.from(bytes.subarray(at, at + PIECE_BYTES)))
+  for (let at = 0; at < bytes.length; at += CHUNK_BYTES) await io.emit(Uint8Array.from(bytes.subarray(at, at + CHUNK_BYTES)))
   return undefined
 }
 

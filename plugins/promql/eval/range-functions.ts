@@ -95,7 +95,7 @@ export async function walkRanges<Sink extends RowSink>(
       }
       while (walk.step < steps.count) {
         given |= input.reference.at === undefined ? walkSteps(walk, block, from, to) : stay(walk, block, from, to)
-        if (walk.step < steps.count && pacer.due(PIECE_SAMPLES)) await pacer.pause()
+        if (walk.step < steps.count && pacer.due(TURN_SAMPLES)) await pacer.pause()
       }
       if (gaveFloat !== undefined && (given & FLOAT) !== 0) gaveFloat[call.series] = 1
       if (given !== 0) sink.keep(call.series)
@@ -127,7 +127,7 @@ function storedWindows({ stored }: RangeFunction, steps: Steps, { stored: read, 
 async function fillStored(windows: StoredWindows, rows: StoredRows, sink: RowSink, pacer: Pacer): Promise<void> {
   for (let series = 0; series + 1 < rows.starts.length; series++) {
     windows.open(rows, series)
-    while (windows.fill(sink, PIECE_SAMPLES)) if (pacer.due(PIECE_SAMPLES)) await pacer.pause()
+    while (windows.fill(sink, TURN_SAMPLES)) if (pacer.due(TURN_SAMPLES)) await pacer.pause()
     if (windows.any) sink.keep(rows.first + series)
     if (pacer.due(STORED_SERIES_CELLS)) await pacer.pause()
   }
@@ -154,7 +154,7 @@ interface Walk {
 /** What a series over stored samples counts as, in looks at the clock. */
 const STORED_SERIES_CELLS = 1024
 /** Samples of all windows after which a series is left for a look at the clock. */
-const PIECE_SAMPLES = 1 << 16
+const TURN_SAMPLES = 1 << 16
 
 /** Steps of one series, as many as go between two pauses. @returns the kinds of its results, or-ed: 0 when there are none. */
 function walkSteps(walk: Walk, block: SampleBlock, from: number, to: number): number {
@@ -171,7 +171,7 @@ function walkSteps(walk: Walk, block: SampleBlock, from: number, to: number): nu
   /** How far the ends moved at the step before: in series that were scraped evenly they move as far again. */
   let strideLo = 0
   let strideHi = 0
-  for (; step < count && samples < PIECE_SAMPLES; step++) {
+  for (; step < count && samples < TURN_SAMPLES; step++) {
     const time = start + step * interval
     const end = time - offset
     const reach = end + ahead
@@ -223,7 +223,7 @@ function stay(walk: Walk, block: SampleBlock, from: number, to: number): number 
     walk.step = steps.count
     return ABSENT
   }
-  const last = Math.min(steps.count, walk.step + Math.ceil(PIECE_SAMPLES / (hi - lo)))
+  const last = Math.min(steps.count, walk.step + Math.ceil(TURN_SAMPLES / (hi - lo)))
   call.lo = lo
   call.hi = hi
   call.rangeStart = end - input.range

@@ -10,7 +10,7 @@ import { writeLabelPairs } from './messages.ts'
 import type { Chunk } from './series-chunks.ts'
 
 /** Bytes gathered before they are handed over. */
-const PIECE_BYTES = 64 * 1024
+const FLUSH_BYTES = 64 * 1024
 /** Of a chunk beside its data: two times, type, lengths. */
 const CHUNK_OVERHEAD = 20
 
@@ -18,7 +18,7 @@ export class FrameWriter {
   private readonly io: JobIo
   private readonly maxBytes: number
   private readonly message = new ProtobufWriter(4096)
-  private readonly out = new ProtobufWriter(PIECE_BYTES)
+  private readonly out = new ProtobufWriter(FLUSH_BYTES)
 
   /** @param maxBytes of a frame; exceeded by at most a chunk. */
   constructor(io: JobIo, maxBytes: number) {
@@ -35,7 +35,7 @@ export class FrameWriter {
       do left -= chunks[at++].data.length + CHUNK_OVERHEAD
       while (left > 0 && at < chunks.length)
       this.frame(query, labels, chunks.slice(begin, at))
-      if (this.out.at >= PIECE_BYTES) await this.flush()
+      if (this.out.at >= FLUSH_BYTES) await this.flush()
     }
   }
 

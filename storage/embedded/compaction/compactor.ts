@@ -28,21 +28,23 @@ const SLICE_BYTES = 32 << 20
 const SLICE_SHARE = 1 / 8
 const ALL_TIME: Interval = [-(2n ** 63n), 2n ** 63n - 1n]
 
-/**
- * @param inputs in the order of their sequence, at least one.
- * @param measurement that of the table; undefined when it is shared.
- * @param keyOf the key by which a field is to be encrypted; none when undefined.
- * @param measurements those there are.
- * @returns null when no rows are left.
- */
+/** What a merge has to know of the rows beside their segments. */
+export interface MergedTable {
+  /** That of the table; undefined when it is shared. */
+  measurement: number | undefined
+  removals: Removals
+  /** The key by which a field is to be encrypted; absent, and undefined: none. */
+  keyOf?(field: number): string | undefined
+  /** Those there are. */
+  measurements?: ReadonlyMap<number, MeasurementDef>
+}
+
+/** @param inputs in the order of their sequence, at least one. @returns null when no rows are left. */
 export async function compactSegments(
   inputs: readonly SegmentMeta[],
   request: CompactRequest,
-  measurement: number | undefined,
-  removals: Removals,
   target: SegmentTarget,
-  keyOf: (field: number) => string | undefined = () => undefined,
-  measurements: ReadonlyMap<number, MeasurementDef> = new Map(),
+  { measurement, removals, keyOf = () => undefined, measurements = new Map() }: MergedTable,
 ): Promise<SegmentMeta | null> {
   const columns = await mergedColumns(inputs, target, keyOf)
   const stored = columns.filter((column) => !isEncrypted(column))

@@ -22,7 +22,7 @@ async function merged(db: TestDatabase, inputs: readonly SegmentMeta[], owner: n
     ...{ deduplicate: true, dirty: null, cleared: 1000 },
   }
   const limited = { ...target, config: { ...target.config, memoryLimitBytes, rowGroupRows: ROW_GROUP_ROWS } }
-  const meta = (await compactSegments(inputs, request, owner, db.state, limited, () => undefined, db.state.measurements))!
+  const meta = (await compactSegments(inputs, request, limited, { measurement: owner, removals: db.state, measurements: db.state.measurements }))!
   const file = join(db.dataDir, meta.file)
   const { duck } = target
   const [digest] = await duck.run(

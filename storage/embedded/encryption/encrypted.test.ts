@@ -85,7 +85,11 @@ async function merge(db: TestDatabase, m: TestMeasurement, deduplicate = true): 
     cleared: 0,
   }
   const keyOf = mergedKeys(inputs, m.table, target.duck.encrypted.keys)
-  const merged = (await compactSegments(inputs, request, m.table.measurement < 0 ? undefined : m.def.id, db.state, target, keyOf))!
+  const merged = (await compactSegments(inputs, request, target, {
+    measurement: m.table.measurement < 0 ? undefined : m.def.id,
+    removals: db.state,
+    keyOf,
+  }))!
   db.publish({ kind: 'segments', added: [merged], removed: inputs.map(({ id }) => id), droppedMemtable: -1 })
   return merged
 }

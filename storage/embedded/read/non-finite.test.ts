@@ -124,7 +124,11 @@ async function merge(db: TestDatabase, m: TestMeasurement): Promise<SegmentMeta>
     cleared: 0,
   }
   const measurement = m.table.measurement < 0 ? undefined : m.def.id
-  const merged = (await compactSegments(inputs, request, measurement, db.state, target, mergedKeys(inputs, m.table, target.duck.encrypted.keys)))!
+  const merged = (await compactSegments(inputs, request, target, {
+    measurement,
+    removals: db.state,
+    keyOf: mergedKeys(inputs, m.table, target.duck.encrypted.keys),
+  }))!
   db.publish({ kind: 'segments', added: [merged], removed: segments, droppedMemtable: -1 })
   return merged
 }

@@ -181,9 +181,8 @@ t.test('segments and memtables merge in the order of writing', async (t) => {
     const merged = await compactSegments(
       inputs,
       { table: m.table.id, segments: inputs.map((s) => s.id), segment: 100, sequence: 3, level: 1, deduplicate: true, dirty: null, cleared: 0 },
-      m.def.id,
-      db.state,
       await db.target(),
+      { measurement: m.def.id, removals: db.state },
     )
     db.publish({ kind: 'segments', added: [merged!], removed: inputs.map((s) => s.id), droppedMemtable: -1 })
     t.strictSame(await readAll(db), model.rows(), 'scan after compaction')
@@ -286,9 +285,8 @@ t.test('measurements that share a table stay apart', async (t) => {
   const merged = await compactSegments(
     inputs,
     { table: 7, segments: [1, 2], segment: 100, sequence: 2, level: 1, deduplicate: false, dirty: null, cleared: 0 },
-    undefined,
-    db.state,
     await db.target(),
+    { measurement: undefined, removals: db.state },
   )
   t.equal(merged?.rows, 200)
   db.publish({ kind: 'segments', added: [merged!], removed: [1, 2], droppedMemtable: -1 })

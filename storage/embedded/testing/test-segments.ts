@@ -55,7 +55,7 @@ export class TestSegments {
       dirty: hull(inputs),
       cleared,
     }
-    const merged = await compactSegments(inputs, request, owner, db.state, await db.target(), () => undefined)
+    const merged = await compactSegments(inputs, request, await db.target(), { measurement: owner, removals: db.state })
     const added = merged === null ? [] : [merged]
     this.all = this.all.filter((segment) => !inputs.includes(segment)).concat(added)
     db.publish({ kind: 'segments', added, removed: request.segments, droppedMemtable: -1 })

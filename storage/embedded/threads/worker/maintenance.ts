@@ -41,7 +41,7 @@ export class Maintenance {
       const measurement = this.measurementOf(task.table)
       const inputs = await this.verifiedInputs(task)
       const keyOf = mergedKeys(inputs, state.tables.get(task.table), target.duck.encrypted.keys)
-      const segment = await compactSegments(inputs, task, measurement, state, target, keyOf, state.measurements)
+      const segment = await compactSegments(inputs, task, target, { measurement, removals: state, keyOf, measurements: state.measurements })
       return { kind: 'compacted', id: task.id, segment }
     })
   }
