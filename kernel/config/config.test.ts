@@ -116,7 +116,7 @@ t.test('a value of another type is told how it is written', async (t) => {
 
 t.test('a section that is needed is told by its name', async (t) => {
   const read = readConfig({ config: file('plugins = ["line_protocol"]\n[database]\nengine = "forward"\n') }, {})
-  await t.rejects(resolveConfig(read), /^cannot find "database.forward" in .*: the key is needed; add \[database.forward\]$/m)
+  await t.rejects(resolveConfig(read), /^cannot find "database.forward" in .*: it is needed; add \[database.forward\]$/m)
 })
 
 t.test('the id of a plugin that has no such section is told the keys that it has', async (t) => {

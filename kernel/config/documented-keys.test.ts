@@ -173,7 +173,7 @@ t.test('traces are told where to go under [tracing.otlp]', async (t) => {
     )
   }
   const refused = async (tracing: Tree, text: RegExp) => t.match(await resolved({ tracing }), [text])
-  await refused({ service_name: 'edge' }, /^cannot find "tracing.endpoint" in svc.toml: the key is needed; Where spans go/)
+  await refused({ service_name: 'edge' }, /^cannot find "tracing.endpoint" in svc.toml: it is needed; Where spans go/)
   await refused({}, /^cannot find "tracing.endpoint"/)
   await refused({ otlp: { sampling: 0.5 } }, /^cannot find "tracing.endpoint"/)
   await refused(

@@ -42,7 +42,7 @@ export function checkSection(schema: Schema, raw: unknown, path: string, origin:
       for (const name of (error.params as { requiredProperties: string[] }).requiredProperties) {
         const key = keyOf(path, `${error.instancePath}/${name}`)
         const at = schemaAt(schema, `${error.instancePath}/${name}`)
-        problems.push(`cannot find "${key}" in ${origin(key)}: the key is needed; ${at?.description ?? (at?.type === 'object' ? `add [${key}]` : 'set it')}`)
+        problems.push(`cannot find "${key}" in ${origin(key)}: it is needed; ${at?.description ?? (at?.type === 'object' ? `add [${key}]` : 'set it')}`)
       }
       continue
     }

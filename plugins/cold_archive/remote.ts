@@ -46,7 +46,8 @@ function folderOf(url: string): string {
 
 function bucketOf(url: string, config: ColdArchiveConfig, env: Readonly<Record<string, string | undefined>>): Bucket {
   const [bucket, ...rest] = url.slice('s3://'.length).split('/')
-  if (!/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/i.test(bucket)) throw refused('remote_url', url, 'it names no bucket; give s3://bucket/prefix')
+  if (!/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/i.test(bucket))
+    throw refused('remote_url', url, 'a bucket has 3 to 63 letters, digits, "." and "-"; give s3://bucket/prefix')
   const prefix = rest.filter((part) => part !== '').join('/')
   const region = config.region || env.AWS_REGION || env.AWS_DEFAULT_REGION || DEFAULT_REGION
   const endpoint = config.endpoint || env.AWS_ENDPOINT_URL_S3 || env.AWS_ENDPOINT_URL || ''

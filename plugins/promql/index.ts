@@ -34,9 +34,11 @@ export default definePlugin({
     readEndpoint(api, config)
     federateEndpoint(api, config)
     adminEndpoints(api, config)
-    // Of VictoriaMetrics, and of Graphite.
+    // Of VictoriaMetrics, Prometheus and Graphite.
     for (const prefix of ['/prometheus', '/select/']) svc.http.hintBelow(prefix, 'PromQL is answered at /api/v1/query and the like, without a prefix')
     svc.http.hintBelow('/api/v1/export', 'POST /api/v1/export/parquet of plugin export writes a file, POST /api/v1/read and GET /federate answer samples')
+    for (const page of ['/graph', '/vmui'])
+      svc.http.hintBelow(page, 'there is no page for queries here; Grafana asks this address as a data source of type Prometheus')
     svc.http.hintBelow('/render', 'Graphite is not spoken; queries are PromQL, at /api/v1/query_range')
     svc.ready(() => {
       svc.storage.warmUp?.(queryWarmUp)

@@ -63,8 +63,10 @@ export default definePlugin({
     // Where Prometheus and VictoriaMetrics themselves take it, and where other protocols take other types.
     const shared = { ...options, schema: { ...schema, hide: true }, constraints: { mediaType: 'application/x-protobuf' } }
     svc.http.post('/api/v1/write', shared, (request, reply) => handler.write(request, reply))
-    // Of VictoriaMetrics, and of Mimir, Cortex and Thanos.
+    // Of VictoriaMetrics, a Pushgateway, Loki, and of Mimir, Cortex and Thanos.
     svc.http.hintBelow('/api/v1/import', 'vmagent takes it, and sends it here by remote write, to /api/v1/prom/write')
+    svc.http.hintBelow('/metrics/job', 'a Pushgateway takes what jobs push; Prometheus scrapes it and sends it here by remote write, to /api/v1/prom/write')
+    svc.http.hintBelow('/loki', 'logs are not stored here')
     for (const prefix of ['/insert/', '/api/v1/push', '/api/prom/push', '/receive', '/api/v1/receive'])
       svc.http.hintBelow(prefix, 'remote write is taken at /api/v1/prom/write, line protocol at /write, OTLP at /v1/metrics, without a prefix')
   },

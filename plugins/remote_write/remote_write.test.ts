@@ -283,10 +283,12 @@ t.test('the path of Prometheus itself, which JSON keeps', async (t) => {
   }
 })
 
-t.test('paths of VictoriaMetrics, Mimir, Cortex and Thanos that take data are told where it goes', async (t) => {
+t.test('paths of VictoriaMetrics, a Pushgateway, Loki, Mimir, Cortex and Thanos that take data say where it goes', async (t) => {
   const node = await boot({ plugins: ['remote_write'] })
   t.teardown(() => node.stop())
   for (const [url, hint] of [
+    ['/metrics/job/backup', /; a Pushgateway takes what jobs push; .*\/api\/v1\/prom\/write/],
+    ['/loki/api/v1/push', /; logs are not stored here/],
     ['/insert/0/prometheus/api/v1/write', /; remote write is taken at \/api\/v1\/prom\/write, /],
     ['/api/v1/push', /; remote write is taken at /],
     ['/api/prom/push', /; remote write is taken at /],
