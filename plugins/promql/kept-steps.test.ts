@@ -264,6 +264,13 @@ t.test(`series that come, go, pause and change their order are joined by their l
   t.ok(shared.steps > 10 && shared.other > 10, JSON.stringify(shared))
 })
 
+t.test('a single step is not kept, nor gone on from: sort() does with it what it does not with several', async (t) => {
+  const source = load('m{host="a"} 0+1x30', 60_000)
+  t.equal((await going(source, { start: 0, interval: 60_000, count: 1 }, {})).kept, undefined)
+  const { kept } = await going(source, { start: 0, interval: 60_000, count: 2 }, {})
+  t.same((await going(new MemorySource(), { start: 0, interval: 60_000, count: 1 }, { bytes: kept! })).filled, [])
+})
+
 t.test('the very steps that are kept are neither copied nor kept once more, unless rows have changed behind them', async (t) => {
   const source = load('m{host="a"} 0+1x30\nm{host="b"} 0+1x30', 60_000)
   const own = { start: 0, interval: 60_000, count: 10 }

@@ -33,7 +33,8 @@ export interface KeptSteps {
 
 /** As `evaluate`; only what is not kept is evaluated. */
 export async function evaluateSteps(expr: Expr, steps: Steps, context: EvalContext, partial: PartialResult | undefined): Promise<Value | MatrixValue> {
-  const reach = partial === undefined || steps.interval === 0 ? undefined : stepReach(expr, context.lookbackMs)
+  // A function may do with a single step what it does not with several: sort() warns of these.
+  const reach = partial === undefined || steps.interval === 0 || steps.count === 1 ? undefined : stepReach(expr, context.lookbackMs)
   if (partial === undefined || reach === undefined) return evaluate(expr, steps, context)
   const kept = partial.bytes === undefined ? undefined : decodeSteps(partial.bytes)
   const held = kept === undefined ? 0 : heldSteps(kept, steps, partial.changed, reach)

@@ -58,6 +58,9 @@ t.test('durations and limits', async (t) => {
   t.equal(of({ timeout: '1m' }).timeout(), 60_000)
   t.equal(of({}).limit(), 0)
   t.equal(of({ limit: '+7' }).limit(), 7)
+  t.equal(of({ limit: '0000000000000001' }).limit(), 1)
+  t.equal(of({ limit: '9223372036854775807' }).limit(), Number.MAX_SAFE_INTEGER, 'what some clients send for all')
+  t.throws(() => of({ limit: '9223372036854775808' }).limit(), { message: /parsing "9223372036854775808": value out of range$/ })
 })
 
 t.test('the form comes before the URL; repeated values are all there', async (t) => {

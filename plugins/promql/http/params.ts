@@ -82,16 +82,27 @@ export class Params {
     const text = this.get('limit')
     if (text === '') return 0
     const limit = integerOf(text)
-    if (limit === undefined) throw invalidParameter('limit', `strconv.Atoi: parsing ${JSON.stringify(text)}: invalid syntax`)
+    if (limit === undefined) {
+      const reason = INTEGER.test(text) ? 'value out of range' : 'invalid syntax'
+      throw invalidParameter('limit', `strconv.Atoi: parsing ${JSON.stringify(text)}: ${reason}`)
+    }
     if (limit < 0) throw invalidParameter('limit', 'limit must be non-negative')
     return limit
   }
 }
 
-/** A decimal integer as Go's Atoi takes it, within what a double holds exactly. */
+const INTEGER = /^[+-]?\d+$/
+
+/** A decimal integer as Go's Atoi takes it, of 64 bits; one that a double does not hold exactly becomes the largest that it does. */
 export function integerOf(text: string): number | undefined {
-  return /^[+-]?\d{1,15}$/.test(text) ? Number(text) : undefined
+  if (!INTEGER.test(text) || text.length > MOST_DIGITS) return undefined
+  const value = BigInt(text.replace('+', ''))
+  if (BigInt.asIntN(64, value) !== value) return undefined
+  return Math.max(-Number.MAX_SAFE_INTEGER, Math.min(Number(value), Number.MAX_SAFE_INTEGER))
 }
+
+/** Zeros before a number count as well. */
+const MOST_DIGITS = 64
 
 const FLOAT = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i
 const RFC3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))$/

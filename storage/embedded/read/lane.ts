@@ -61,12 +61,14 @@ export async function lane(
   inDuckDb: (times: Interval, firstRows?: number) => Promise<SqlCursor>,
 ): Promise<SqlCursor> {
   const { state } = context
+  // One time for all slices.
+  const now = BigInt(Date.now()) * NS_PER_MS
   const catalog: LaneCatalog = {
     measurement(name) {
       const def = state.measurement(request.namespace, name)
       return def === undefined ? undefined : sqlMeasurement(state, def)
     },
-    now: () => BigInt(Date.now()) * NS_PER_MS,
+    now: () => now,
   }
   const options: LaneOptions = { limits: context.sqlLimits, parse: (text) => parseAnywhere(context, text, signal) }
   const tree = await checkedTree(request, options)

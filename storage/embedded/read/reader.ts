@@ -38,6 +38,8 @@ type Connected = Required<Pick<SqlHost, 'connection' | 'place'>>
 interface Running extends Connected {
   /** Of the rows that it reads. */
   times: Interval
+  /** What its now() is, nanoseconds. */
+  now: bigint
 }
 
 export class EngineReader implements Reader {
@@ -124,18 +126,19 @@ export class EngineReader implements Reader {
 
   async sql(request: SqlRequest): Promise<SqlCursor> {
     laneModule ??= await import('./lane.ts')
+    const now = BigInt(Date.now()) * NS_PER_MS
     return laneModule.lane(
       this.context,
       this.snapshot,
       request,
       this.signal,
       (times) => this.reads(times),
-      (times, firstRows) => this.statement(request, times, firstRows),
+      (times, firstRows) => this.statement(request, { now, times }, firstRows),
     )
   }
 
-  /** Runs a statement in DuckDB. @param times no row outside of these is read. @param firstRows of its answer, in place of those that its LIMIT and OFFSET choose. */
-  private async statement(request: SqlRequest, times: Interval, firstRows?: number): Promise<SqlCursor> {
+  /** Runs a statement in DuckDB. @param firstRows of its answer, in place of those that its LIMIT and OFFSET choose. */
+  private async statement(request: SqlRequest, within: Pick<Running, 'now' | 'times'>, firstRows?: number): Promise<SqlCursor> {
     const { duck } = this.context
     // A thread that only flushes, or a node nobody asks in SQL, never loads it.
     const { openSql, sqlSetup } = await import('../sql/in-duckdb.ts')
@@ -161,7 +164,7 @@ export class EngineReader implements Reader {
       return releasing(cursor, release)
     }
     try {
-      const cursor = await this.opened(request.namespace, { connection, place, times }, (host) =>
+      const cursor = await this.opened(request.namespace, { connection, place, ...within }, (host) =>
         openSql({ ...host, functions }, request, this.signal, firstRows),
       )
       unread = cursor
@@ -217,7 +220,7 @@ export class EngineReader implements Reader {
   }
 
   /** @param wanted collects segments that have to be verified before the statement can be tried again. */
-  private host(namespace: string, { times, ...connected }: Running, wanted: SegmentMeta[]): SqlHost {
+  private host(namespace: string, { now, times, ...connected }: Running, wanted: SegmentMeta[]): SqlHost {
     const { state, processes } = this.context
     const read = new Set<MeasurementDef>()
     const host: SqlHost & Connected = {
@@ -242,7 +245,7 @@ export class EngineReader implements Reader {
         this.calls.push(...(parts?.calls ?? []))
         return parts
       },
-      now: () => BigInt(Date.now()) * NS_PER_MS,
+      now: () => now,
       newestFrom: async (plan) => {
         this.reads(EVER)
         laneModule ??= await import('./lane.ts')

@@ -126,6 +126,18 @@ async function day(t: { teardown(end: () => void): unknown }): Promise<(query: s
 
 const minute = (i: number): bigint => BigInt(i) * 60_000n * MS
 
+t.test('the clock is one for all of an answer', async (t) => {
+  const ask = await day(t)
+  for (const query of [
+    'SELECT now() AS n FROM log WHERE value % 97 = 0 ORDER BY _time DESC LIMIT 30',
+    'SELECT current_timestamp AS n FROM log WHERE value % 97 = 0 ORDER BY _time LIMIT 30',
+    'SELECT time_bucket(INTERVAL 1 hour, _time) AS t, max(epoch_us(now())) AS n FROM log GROUP BY t ORDER BY t LIMIT 24',
+  ]) {
+    const { rows } = await ask(query)
+    t.equal(new Set(rows.map((row) => String(row.at(-1)))).size, 1, query)
+  }
+})
+
 t.test('rows before the answer are not read', async (t) => {
   const ask = await day(t)
   const near: [query: string, rows: unknown[][], from: number, to: number][] = [

@@ -66,6 +66,8 @@ t.test('EXPLAIN says which way a statement goes, and parameters are constants', 
   t.same(await read('SELECT median(value), quantile_cont(value, 0.25), approx_quantile(value, 0.75) FROM m'), [[4, 3.5, 4.5]])
   t.same(await read('SELECT var_pop(value), variance(value), stddev_pop(value) AS s FROM m HAVING s < 2 AND count(*) > 1'), [[1, 2, 1]])
   t.same(await read('SELECT host, max(value) AS most FROM m GROUP BY host HAVING most BETWEEN 4 AND 5.5'), [['b', 5]])
+  for (const holds of ['1 = 1', '1 > 0', '1 BETWEEN 0 AND 2', '1 = 1 AND count(*) > 1', '$1 = 1'])
+    t.same(await read(`SELECT count(*), max(value) FROM m HAVING ${holds}`, holds.includes('$') ? ['1'] : undefined), [[2n, 5]], holds)
   const [fromSamples, fromDuckDb] = await Promise.all(
     ['', ' WHERE 1 = 1'].map((where) =>
       reader.sql({ namespace: 'default', query: `SELECT time_bucket($1, _time), max(value) FROM m${where} GROUP BY 1`, parameters: ['5m'] }),

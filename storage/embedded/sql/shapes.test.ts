@@ -94,6 +94,8 @@ t.test('what is no plain literal, or no constant where it stands, is read by Duc
     t.equal(bare((await parse({ connection }, third)).tree), bare(await direct(third)))
   }
   t.equal(shapeOf("SELECT '\u0001literal 0'"), undefined, 'a literal that looks like a mark')
+  for (const prefixed of ["SELECT U&'\\0063'", "SELECT u&'c'"]) t.equal(shapeOf(prefixed), undefined, 'it may have escapes')
+  t.same(shapeOf("SELECT a &'c'")?.literals, ['c'])
 })
 
 t.test('random statements with other literals', async (t) => {

@@ -51,7 +51,8 @@ export function shapeOf(text: string): Shape | undefined {
       end = at + 1 + word.length
     } else if (c === "'" || c === '"') {
       end = quoteEnd(text, at)
-      if (end < 0) return undefined
+      // U&'..' has escapes.
+      if (end < 0 || (c === "'" && /u&$/i.test(text.slice(Math.max(at - 2, 0), at)))) return undefined
       if (c === "'") literal = text.slice(at + 1, end - 1).replaceAll("''", "'")
     } else if (c >= '0' && c <= '9') {
       NUMBER.lastIndex = at

@@ -199,7 +199,8 @@ export class Recogniser implements ColumnNames {
   }
 
   private ofGroups(node: Node, now: bigint): GroupsPlan['having'][number]['of'] | undefined {
-    if (this.shadows(node)) return undefined
+    // A number is no place in the select list here, as it is in GROUP BY.
+    if (this.shadows(node) || constantInteger(node) !== undefined) return undefined
     const value = this.value(this.meant(node, true), now)
     if (value === undefined || 'key' in value) return undefined
     return 'aggregate' in value && this.aggregates.plans[value.aggregate].type === 'time' ? undefined : value

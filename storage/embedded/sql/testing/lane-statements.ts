@@ -67,6 +67,7 @@ export class LaneStatements {
       aliases.length > 0 && random.chance(0.4) ? random.pick(aliases) : random.chance(0.2) ? this.expression(fields, 1) : this.aggregate(fields)
     const condition = (): string => {
       const number = random.pick(['37.123', '0.3777', '49.987', '5', '1e7', '-3.21'])
+      if (random.chance(0.1)) return random.pick(['1 = 1', '1 > 0', '2 BETWEEN 1 AND 3', '1 < 0', '0 = 0'])
       if (random.chance(0.2)) return `${term()} BETWEEN ${random.below(30)}.123 AND ${number}`
       if (random.chance(0.2)) return `${number} ${random.pick(['<', '>='])} ${term()}`
       return outside && random.chance(0.2)
