@@ -89,6 +89,7 @@ async function build(opening: Opening, { gate, holds }: Pick<OpenOptions, 'gate'
   const threads = openThreadsAndRemoval(opening, data, writing)
   const upkeep: MaintenanceSide = openMaintenanceSide(opening, data, writing, threads, holds)
   const rowsInLog = await replayLog(opening, data, writing, threads)
+  catalog.store.states.follow(() => writing.wal.settled())
   const { damaged: damagedDir, segments: segmentsDir } = dirs
   const named = new Set(data.found.flatMap(segmentFiles))
   await clearUnnamed({ dataDir, damagedDir, segmentsDir, named, nextSegment: opening.counters?.nextSegment ?? 1, rowsInLog, log, fs: environment.fs })

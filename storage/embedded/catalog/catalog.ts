@@ -270,8 +270,9 @@ export class Catalog {
   tombstones(): Tombstone[] {
     return this.all<StoredTombstone>('tombstone/').map((stored) => {
       const { id } = stored
-      const prefix = masksOf(id)
-      const tombstone = loadTombstone(stored, () => [...this.store.range({ start: prefix, end: `${prefix}\uffff` })].map(({ bytes }) => bytes))
+      // Blocks behind its own are of one that had the number before, and was never stored whole.
+      const end = (): string => maskKey(id, Math.ceil(Number(stored.series) / MASK_BLOCK))
+      const tombstone = loadTombstone(stored, () => [...this.store.range({ start: masksOf(id), end: end() })].map(({ bytes }) => bytes))
       if (typeof stored.series === 'number' && tombstone.series !== null) this.masks.set(id, { series: tombstone.series, blocks: blocksOf(tombstone.series) })
       return tombstone
     })

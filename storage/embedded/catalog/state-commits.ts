@@ -8,10 +8,12 @@
  *   is said to each of its transactions.
  * - What is under way (`pending`) may be read by the body of a transaction, never by anybody else: what it makes of it stands only if its own group, or none
  *   before, brings those writes. If their commit fails, the check finds it.
+ * - What a commit may speak of is durable before it: rows and drops that were acknowledged before the transaction began (`follow`). Else a power cut could leave a
+ *   rollup's place without the rollup's rows.
  */
 import { utf8Order } from '../../common/state-draft.ts'
 import { requireStorableKey } from './commit.ts'
-import type { CatalogStore, Entry } from './store.ts'
+import type { CatalogStore, CatalogWrites, Entry } from './store.ts'
 
 /** Of a group: what is more waits for the next one. */
 const MAX_BYTES = 4 << 20
@@ -40,10 +42,16 @@ export class StateCommits {
   private readonly underWay = new Map<string, Write>()
   private readonly turns = new Map<string, Promise<unknown>>()
   private waiting: Waiting[] = []
+  private ready: (() => Promise<void>) | undefined
 
   constructor(store: CatalogStore) {
     this.store = store
     this.pending = new Overlay(store, this.underWay)
+  }
+
+  /** @param settled resolves when the log has, durably, what it has acknowledged: at once, but under a periodic policy. */
+  follow(settled: () => Promise<void>): void {
+    this.ready = settled
   }
 
   /**
@@ -76,7 +84,7 @@ export class StateCommits {
   private async commitGroup(): Promise<void> {
     let group: Waiting[] | undefined
     try {
-      await this.store.transaction((tx) => {
+      const body = (tx: CatalogWrites): void => {
         group = []
         const writes = new Map<string, Write>()
         this.gather(group, writes)
@@ -84,7 +92,8 @@ export class StateCommits {
           if (bytes === undefined) tx.remove(key)
           else tx.put(key, bytes)
         }
-      })
+      }
+      await this.store.transaction(body, undefined, this.ready)
       for (const one of group ?? []) this.settle(one, () => one.resolve(true))
     } catch (error) {
       // Where not even the body was run, those who wait learn it too.

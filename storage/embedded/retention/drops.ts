@@ -161,7 +161,8 @@ export class Drops {
 
   private applyRestore(id: number): void {
     const { schema, unstored, publisher } = this.dependencies
-    const measurement = schema.byId[id]
+    // Hidden again by a drop that follows: it may still fail, and takes effect by itself.
+    const measurement = schema.any(id)
     if (measurement === undefined) return
     this.pending.delete(id)
     unstored.mark('drop', id)

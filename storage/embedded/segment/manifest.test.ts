@@ -221,6 +221,39 @@ t.test('what is defined while a commit is under way is in the next one', async (
   })
 })
 
+for (const [name, change] of [
+  ['rows', (engine: EmbeddedEngine) => writeFloat(engine, 'm', 'a', NOW + 1n, { v: 2 })],
+  ['a drop', (engine: EmbeddedEngine) => engine.drop('', 'm', { final: true })],
+] as const)
+  t.test(`plugins' state is not durable before ${name} that it may speak of`, async (t) => {
+    const held = { calls: undefined as (() => void)[] | undefined }
+    const fdatasync: FileSystem['fdatasync'] = (fd, done) => {
+      const call = () => realFileSystem.fdatasync(fd, done)
+      if (held.calls === undefined) call()
+      else held.calls.push(call)
+    }
+    const dir = tempDir()
+    const engine = await openEngine(dir, { ...QUIET, wal_fsync_policy: 'periodic_600000' }, { ...realFileSystem, fdatasync })
+    t.teardown(() => closeAndRemove(engine, dir))
+    await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+    await engine.flush()
+    await engine.tidy()
+    const { catalog } = inside(engine)
+    const calls: (() => void)[] = []
+    held.calls = calls
+    await change(engine)
+    let stored = false
+    const put = engine.state('test').transaction((tx) => tx.put('place', new Uint8Array(1)))
+    void put.then(() => (stored = true))
+    while (calls.length === 0 && !stored) await new Promise((resolve) => setImmediate(resolve))
+    t.equal(stored, false)
+    t.same([...catalog.store.keys('state/')], [])
+    held.calls = undefined
+    for (const call of calls) call()
+    await put
+    t.equal([...catalog.store.keys('state/')].length, 1)
+  })
+
 t.test('a commit waits until the log has, durably, what it has read the effect of', async (t) => {
   // Until it is undefined; a sync may be followed by another, of what was written meanwhile.
   let held: (() => void)[] | undefined = []
