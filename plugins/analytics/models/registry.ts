@@ -150,12 +150,17 @@ export class Registry {
     }
   }
 
-  /** Adds a version to a model that is there still. @param change what else changes in the record. */
+  /** Adds a version to a model that is there still. @param change what else changes in the record; undefined = the version is not wanted any more. */
   async putVersion(
     entry: ModelEntry,
     trained: Trained,
-    { found, now, asChampion, change = (kept) => kept }: { found: number; now: number; asChampion: boolean; change?: (kept: KeptModel) => KeptModel },
-  ): Promise<Version> {
+    {
+      found,
+      now,
+      asChampion,
+      change = (kept) => kept,
+    }: { found: number; now: number; asChampion: boolean; change?: (kept: KeptModel) => KeptModel | undefined },
+  ): Promise<void> {
     return this.next(entry, async () => {
       const options = { checksum: checksumOf(trained.state.text), now, found, most: this.limits.versions, asChampion }
       const isNew = entry.kept.versions.length === 0
@@ -164,14 +169,15 @@ export class Registry {
         if (isNew ? stored !== undefined : stored?.created_at !== entry.kept.created_at) return undefined
         const { model, version, gone } = withVersion(stored ?? entry.kept, trained, options)
         const kept = change(model)
+        if (kept === undefined) return stored
         tx.put(MODELS + entry.key, kept)
         tx.put(stateKey(entry, version.version), trained.state.text)
         for (const each of gone) tx.delete(stateKey(entry, each))
-        return { kept, version }
+        return kept
       })
       if (result !== undefined) {
-        entry.kept = result.kept
-        return result.version
+        entry.kept = result
+        return
       }
       const { measurement, name } = entry.kept.definition
       if (isNew) throw new SvcError('CONFLICT', `cannot create model "${name}" on "${measurement}": there is one of this name, made by another node`)
