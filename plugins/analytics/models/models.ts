@@ -26,7 +26,7 @@ export class Models {
   private readonly training = new Set<ModelEntry>()
   private lastFigures: { at: number; figures: ModelFigures } | undefined
   private readonly background = new Set<Promise<unknown>>()
-  private readonly creations = new Creations()
+  private readonly creations: Creations
   /** Trainings that are not done, by when that was seen first, milliseconds of the monotonic clock. */
   private pending: ReadonlyMap<ModelEntry, number> = new Map()
   /** What there was when a model was looked at last. */
@@ -39,6 +39,7 @@ export class Models {
   constructor(dependencies: WorkDependencies) {
     this.dependencies = dependencies
     this.work = new Work(dependencies)
+    this.creations = new Creations(dependencies.svc)
   }
 
   /** @throws CONFLICT, RATE_LIMITED, and what is wrong with the samples. */
@@ -47,10 +48,10 @@ export class Models {
     const check = () => registry.check(definition, this.quota(quotaOf), quotaOf)
     check()
     try {
-      return await this.creations.run(definition.namespace, call.signal, async (signal) => {
+      return await this.creations.run(definition.namespace, call.signal, async (signal, requireThere) => {
         const { trained, found, tags } = await this.work.train(definition, { ...call, signal }, false)
         await requireWritable(svc, { ...definition, tags }, trained.end + trained.interval)
-        signal.throwIfAborted()
+        requireThere()
         return await registry.create({ ...definition, tags }, trained, { found, now: svc.clock.now(), check })
       })
     } catch (error) {
