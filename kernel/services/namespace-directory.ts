@@ -30,6 +30,8 @@ export interface NamespaceDefinition {
   description: string
   owner: string
   quota: NamespaceQuota
+  /** Milliseconds since the Unix epoch: one that was deleted and made anew by the same name has another. Absent where that is not known, as of `default` mostly. */
+  createdAt?: number
 }
 
 /** The service NAMESPACES. */

@@ -1,6 +1,8 @@
 /** Models and derived series that are being created while their namespace is deleted. */
 import { definePlugin, MODEL_KINDS, type ModelKinds } from 'svcdb'
-import t from 'tap'
+import { boot, loadEngine, MetricsRegistry, SharedState, type TestNode, temporaryFolder } from 'svcdb/testkit'
+import t, { type Test } from 'tap'
+import { until } from '../../test/support/until.ts'
 import { call, lines, MODELS, model, node, write } from './models/testing.ts'
 import { BEGUN } from './models/testing-slow.ts'
 import { tenants } from './testing-tenants.ts'
@@ -47,3 +49,44 @@ t.test('a model in training ends with its namespace, and is not there for the ne
     [],
   )
 })
+
+const QUIET = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
+
+/** A node with points of its own beside a state that nodes share. */
+async function peer(t: Test, shared: SharedState, dataDir: string): Promise<TestNode> {
+  const { state } = await shared.engine(() => true, true)
+  const { createEngine, capabilities } = await loadEngine('embedded', process.cwd())
+  const metrics = new MetricsRegistry()
+  t.teardown(() => metrics.close())
+  const engine = createEngine({ config: { data_dir: dataDir }, log: QUIET, metrics: metrics.child('storage'), now: Date.now })
+  const storage = Object.assign(engine, { capabilities: new Set([...capabilities, 'shared_state']), state })
+  const config = { analytics: { watch_interval_secs: 86_400 }, server: { multi_tenancy: true, sql_query_timeout_secs: 300 } }
+  const node = await boot({ plugins: ['line_protocol', 'sql', 'analytics', 'namespaces', kinds, tenants, root], storage: storage as never, config })
+  t.teardown(() => node.stop())
+  return node
+}
+
+for (const isAnother of [false, true])
+  t.test(`so does one on another node${isAnother ? ', where the next one of its name is there by then' : ''}`, async (t) => {
+    const shared = new SharedState()
+    const dir = temporaryFolder(t)
+    const [a, b] = [await peer(t, shared, `${dir}/a`), await peer(t, shared, `${dir}/b`)]
+    const red = bearer('red')
+    await write(b, lines(0, 60), red)
+    const channel = new BroadcastChannel(BEGUN)
+    t.teardown(() => channel.close())
+    const begun = new Promise((resolve) => {
+      channel.onmessage = resolve
+    })
+    const created = call(b, 'POST', MODELS, model({ model_type: 'slow', params: {} }), red)
+    await begun
+    const headers = { 'x-root': '1' }
+    const deleted = await a.inject({ method: 'DELETE', url: '/api/v1/namespaces/red', headers })
+    t.equal(deleted.statusCode, 200, deleted.body)
+    if (isAnother) {
+      await write(a, lines(0, 60), red)
+      await until('the other hears of it', async () => (await b.inject({ url: '/api/v1/namespaces/red', headers })).statusCode === 200)
+    }
+    t.match(await created, { status: 404, body: { code: 'NOT_FOUND', error: /^cannot create model "load" on "cpu": the namespace was deleted meanwhile/ } })
+    t.same(await shared.of('analytics').list(), [])
+  })

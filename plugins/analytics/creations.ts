@@ -1,4 +1,5 @@
 /** What is being created, by namespace: where one is deleted meanwhile, it ends with it, for it was made out of what was there before. */
+import { NAMESPACES, type NamespaceDirectory, type Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 
 interface Creation {
@@ -6,13 +7,26 @@ interface Creation {
   done: Promise<unknown>
 }
 
+const deletedMeanwhile = (): SvcError => new SvcError('NOT_FOUND', 'the namespace was deleted meanwhile')
+
 export class Creations {
+  private readonly svc: Svc
   private readonly byNamespace = new Map<string, Set<Creation>>()
 
-  /** @param create has to look at its signal behind everything that it waits for, and then to be listed at once. */
-  async run<T>(namespace: string, signal: AbortSignal, create: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  constructor(svc: Svc) {
+    this.svc = svc
+  }
+
+  /** @param create has to call `requireThere` behind everything that it waits for, and then to be listed at once. */
+  async run<T>(namespace: string, signal: AbortSignal, create: (signal: AbortSignal, requireThere: () => void) => Promise<T>): Promise<T> {
     const abort = new AbortController()
-    const done = create(AbortSignal.any([signal, abort.signal]))
+    const ending = AbortSignal.any([signal, abort.signal])
+    const since = this.createdAt(namespace)
+    const done = create(ending, () => {
+      ending.throwIfAborted()
+      // Of a deletion on another node only the directory knows.
+      if (since !== undefined && this.createdAt(namespace) !== since) throw deletedMeanwhile()
+    })
     const creation = { abort, done }
     const own = this.byNamespace.get(namespace) ?? new Set()
     this.byNamespace.set(namespace, own.add(creation))
@@ -27,10 +41,14 @@ export class Creations {
     }
   }
 
+  private createdAt(namespace: string): number | undefined {
+    return this.svc.find<NamespaceDirectory>(NAMESPACES)?.get(namespace)?.createdAt
+  }
+
   /** Resolves when none goes on that was under way. */
   async end(namespace: string): Promise<void> {
     const own = [...(this.byNamespace.get(namespace) ?? [])]
-    for (const { abort } of own) abort.abort(new SvcError('NOT_FOUND', 'the namespace was deleted meanwhile'))
+    for (const { abort } of own) abort.abort(deletedMeanwhile())
     await Promise.allSettled(own.map(({ done }) => done))
   }
 }

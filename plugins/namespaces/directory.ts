@@ -186,8 +186,8 @@ export class Directory implements NamespaceLifecycle {
   }
 
   private seen(definition: Definition): NamespaceDefinition {
-    const { name, description, owner } = definition
-    return { name, description, owner, quota: this.quotaOf(definition) }
+    const { name, description, owner, createdAt } = definition
+    return { name, description, owner, quota: this.quotaOf(definition), createdAt }
   }
 
   private defaultDefinition(): NamespaceDefinition {

@@ -85,12 +85,13 @@ export class DerivedSeries {
   /** When each namespace had its last turn, by number. */
   private readonly lastTurn = new Map<string, number>()
   private turns = 0
-  private readonly creations = new Creations()
+  private readonly creations: Creations
   /** Of all rows that are remembered. */
   private writtenBytes = 0
 
   constructor(dependencies: DerivedDependencies) {
     this.dependencies = dependencies
+    this.creations = new Creations(dependencies.svc)
   }
 
   /** Reads all, and then what other processes change. @param failed is told what kept it from that. */
@@ -171,10 +172,10 @@ export class DerivedSeries {
 
   /** @throws CONFLICT, RATE_LIMITED, and what is wrong with the statement. */
   create(kept: KeptDerived, signal: AbortSignal): Promise<Derived> {
-    return this.creations.run(kept.namespace, signal, (each) => this.createNow(kept, each))
+    return this.creations.run(kept.namespace, signal, (each, requireThere) => this.createNow(kept, each, requireThere))
   }
 
-  private async createNow(kept: KeptDerived, signal: AbortSignal): Promise<Derived> {
+  private async createNow(kept: KeptDerived, signal: AbortSignal, requireThere: () => void): Promise<Derived> {
     this.check(kept)
     const now = this.dependencies.svc.clock.nowNanos()
     try {
@@ -184,7 +185,7 @@ export class DerivedSeries {
       const hint = code === 'SQL_ERROR' && /parameter/.test(message) ? '; it reads from $1 on and before $2, such as: WHERE _time >= $1 AND _time < $2' : ''
       throw refused(kept, code, message + hint)
     }
-    signal.throwIfAborted()
+    requireThere()
     this.check(kept)
     const derived = fresh(kept)
     const key = keyOf(kept.namespace, kept.name)

@@ -43,7 +43,7 @@ async function node(kept: readonly KeptDerived[], write: () => unknown = () => {
   }
   const storage = { capabilities: new Set(), run }
   const server = { multi_tenancy: false }
-  const svc = { clock, server, storage, ingest: { points }, systemContext: async () => ({}), log: { warn() {} } } as unknown as Svc
+  const svc = { clock, server, storage, find() {}, ingest: { points }, systemContext: async () => ({}), log: { warn() {} } } as unknown as Svc
   const series = new DerivedSeries({ svc, config, metrics })
   await series.open(state, (error) => {
     throw error

@@ -120,6 +120,28 @@ t.test('what cannot be a model is refused, saying what to do', async (t) => {
   t.match(await call(one, 'GET', '/api/v1/analytics/models/cpu/load/forecast?horizon=9000'), { status: 400, body: { error: /max_forecast_horizon/ } })
 })
 
+t.test('of models of one name whose forecasts would be the same points only one is made', async (t) => {
+  const one = await node(t, { plugins: [tenants], config: { server: { multi_tenancy: true } } })
+  const [red, blue] = ['red', 'blue'].map((name) => ({ authorization: `Bearer ${name}` }))
+  const samples = ['cpu', 'mem', 'disk'].flatMap((measurement) =>
+    ['a', 'b'].flatMap((host) => Array.from({ length: 40 }, (_, i) => line(i, season(i), host, measurement))),
+  )
+  for (const who of [red, blue]) await write(one, samples, who)
+  const forecast = { horizon: 3, target_measurement: 'ahead' }
+  const create = (measurement: string, more: object = {}, who = red) =>
+    call(one, 'POST', MODELS, model({ measurement, tags: { host: 'a' }, forecast, ...more }), who)
+  const refusal =
+    /^cannot create model "load" on "\w+": that of the name on "\w+" has forecasts of series with the same tags written into "ahead", too; choose another name or target_measurement$/
+  const both = (await Promise.all([create('cpu'), create('mem')])).sort((a, b) => a.status - b.status)
+  t.match(both, [{ status: 201 }, { status: 409, body: { code: 'CONFLICT', error: refusal } }])
+  t.match(await create('disk'), { status: 409, body: { error: refusal } })
+  t.equal((await call(one, 'GET', MODELS, undefined, red)).body.count, 1)
+  t.equal((await create('disk', { name: 'other' })).status, 201)
+  t.equal((await create('disk', { forecast: { horizon: 3 } })).status, 201, 'into another measurement')
+  t.equal((await create(both[1].body.error.match(/model "load" on "(\w+)"/)[1], { tags: { host: 'b' } })).status, 201, 'of another series')
+  t.equal((await create('disk', {}, blue)).status, 201, 'of another tenant')
+})
+
 t.test('every kind that is documented, by its name or as it is listed', async (t) => {
   const one = await node(t, { analytics: { compute_threads: 0 } })
   await write(one, lines(0, 120))

@@ -6,7 +6,7 @@ import type { DetectResult, FollowResult } from './compute.ts'
 import type { Definition } from './definition.ts'
 import { type ModelFigures, observe } from './metrics.ts'
 import type { ReadSeries } from './read-job.ts'
-import { challengerOf, championOf, type KeptModel, LEAST_COMPARED, promoted, retired, type Version, verdict, withLook } from './record.ts'
+import { challengerOf, championOf, type KeptModel, LEAST_COMPARED, promoted, retired, type Version, verdict, withAsked, withDone, withLook } from './record.ts'
 import type { ModelEntry } from './registry.ts'
 import { AgedError, about, type Call, type Selection, Work, type WorkDependencies } from './work.ts'
 import { requireWritable, writeForecast } from './written-forecast.ts'
@@ -26,7 +26,7 @@ export class Models {
   private readonly training = new Set<ModelEntry>()
   private lastFigures: { at: number; figures: ModelFigures } | undefined
   private readonly background = new Set<Promise<unknown>>()
-  private readonly creations = new Creations()
+  private readonly creations: Creations
   /** Trainings that are not done, by when that was seen first, milliseconds of the monotonic clock. */
   private pending: ReadonlyMap<ModelEntry, number> = new Map()
   /** What there was when a model was looked at last. */
@@ -39,6 +39,7 @@ export class Models {
   constructor(dependencies: WorkDependencies) {
     this.dependencies = dependencies
     this.work = new Work(dependencies)
+    this.creations = new Creations(dependencies.svc)
   }
 
   /** @throws CONFLICT, RATE_LIMITED, and what is wrong with the samples. */
@@ -47,10 +48,10 @@ export class Models {
     const check = () => registry.check(definition, this.quota(quotaOf), quotaOf)
     check()
     try {
-      return await this.creations.run(definition.namespace, call.signal, async (signal) => {
+      return await this.creations.run(definition.namespace, call.signal, async (signal, requireThere) => {
         const { trained, found, tags } = await this.work.train(definition, { ...call, signal }, false)
         await requireWritable(svc, { ...definition, tags }, trained.end + trained.interval)
-        signal.throwIfAborted()
+        requireThere()
         return await registry.create({ ...definition, tags }, trained, { found, now: svc.clock.now(), check })
       })
     } catch (error) {
@@ -78,7 +79,7 @@ export class Models {
   /** Notes that models are to be trained again, and begins. Durable when it resolves. */
   async retrain(entries: readonly ModelEntry[]): Promise<void> {
     const { registry, metrics, svc } = this.dependencies
-    await Promise.all(entries.map((entry) => registry.update(entry, (kept) => ({ ...kept, retrain: true }))))
+    await Promise.all(entries.map((entry) => registry.update(entry, (kept) => withAsked(kept, svc.clock.now()))))
     metrics.batches.inc()
     const began = svc.clock.monotonic()
     this.inBackground(Promise.all(entries.map((entry) => this.retrainNow(entry))).then(() => metrics.batchFit.observe((svc.clock.monotonic() - began) / 1000)))
@@ -332,13 +333,11 @@ export class Models {
   private retrainNow(entry: ModelEntry): Promise<void> {
     return this.alone(entry, async (abort) => {
       const { registry, metrics, svc } = this.dependencies
-      if (!entry.alive || !entry.kept.retrain) return
+      const asked = entry.kept.retrain
+      if (!entry.alive || asked === undefined) return
       const signal = AbortSignal.any([svc.stopping, abort])
       this.training.add(entry)
-      const done = (kept: KeptModel): KeptModel => {
-        const { retrain: _, last_error: __, ...rest } = kept
-        return rest
-      }
+      const done = (kept: KeptModel) => withDone(kept, asked)
       try {
         const { trained, found } = await this.work.train(entry.kept.definition, { signal, asked: false })
         metrics.refits.inc()
@@ -348,7 +347,7 @@ export class Models {
         if (signal.aborted) return
         // What was asked for is done when there is room again.
         const waits = classify(error).code === 'STORAGE_FULL'
-        await this.failed(entry, error, waits ? (kept) => kept : done)
+        await this.failed(entry, error, (kept) => (waits ? kept : (done(kept) ?? kept)))
       } finally {
         this.training.delete(entry)
       }

@@ -54,8 +54,11 @@ export interface KeptModel {
   created_at: number
   next_version: number
   versions: Version[]
-  /** A training that was asked for and has not been done. */
-  retrain?: true
+  /**
+   * A training that was asked for and has not been done: when that was, milliseconds since the Unix epoch, and more than what stood here before: asked for while one is
+   * under way, it is another. `true` in records of before.
+   */
+  retrain?: number | true
   drift_score?: number
   /** Milliseconds since the Unix epoch: when its forecast was written last, and when drift was found to be no reason for another model. */
   forecast_at?: number
@@ -119,6 +122,17 @@ export function withLook(
     ...(drift === undefined ? {} : { drift_score: drift }),
     versions,
   }
+}
+
+/** A training is asked for. */
+export function withAsked(model: KeptModel, now: number): KeptModel {
+  return { ...model, retrain: Math.max(Number(model.retrain ?? 0) + 1, now) }
+}
+
+/** A training is done. @param asked what stood for it when it began. @returns undefined where another node was faster. */
+export function withDone({ retrain, last_error: _, ...model }: KeptModel, asked: KeptModel['retrain']): KeptModel | undefined {
+  if (retrain === undefined) return undefined
+  return retrain === asked ? model : { ...model, retrain }
 }
 
 /** The Challenger is the Champion now. */

@@ -3,6 +3,7 @@
  * What is in memory is what is durable: a record changes here once its transaction is committed.
  */
 import { createHash } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import { type Following, followState, type StateStore } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { Trained } from './compute.ts'
@@ -134,9 +135,23 @@ export class Registry {
     if (this.size >= inAll) throw refuse('RATE_LIMITED', `the server has ${this.size} models, and analytics.max_models is as many; delete one, or raise it`)
   }
 
-  /** Makes a model with its first version; durable when it resolves. @throws as `check`. */
+  /** @throws CONFLICT where its forecasts would be the same points as those of another model: points have its name, and not what it is of. */
+  private requireOwnPoints({ namespace, measurement, name, forecast, tags }: Definition): void {
+    if (forecast === undefined) return
+    const other = this.list(namespace).find(({ kept: { definition: each } }) => {
+      return each.name === name && each.forecast?.target === forecast.target && isDeepStrictEqual({ ...each.tags }, { ...tags })
+    })
+    if (other === undefined) return
+    throw new SvcError(
+      'CONFLICT',
+      `cannot create model "${name}" on "${measurement}": that of the name on "${other.kept.definition.measurement}" has forecasts of series with the same tags written into "${forecast.target}", too; choose another name or target_measurement`,
+    )
+  }
+
+  /** Makes a model with its first version; durable when it resolves. @param definition has all the tags of its series. @throws as `check`, and CONFLICT. */
   async create(definition: Definition, trained: Trained, { found, now, check }: { found: number; now: number; check: () => void }): Promise<ModelEntry> {
     check()
+    this.requireOwnPoints(definition)
     const empty: KeptModel = { definition, created_at: now, next_version: 1, versions: [] }
     const entry: ModelEntry = { key: keyOf(definition.namespace, definition.measurement, definition.name), kept: empty, alive: true }
     // At once: what is created meanwhile is counted against the same bounds.
@@ -150,12 +165,17 @@ export class Registry {
     }
   }
 
-  /** Adds a version to a model that is there still. @param change what else changes in the record. */
+  /** Adds a version to a model that is there still. @param change what else changes in the record; undefined = the version is not wanted any more. */
   async putVersion(
     entry: ModelEntry,
     trained: Trained,
-    { found, now, asChampion, change = (kept) => kept }: { found: number; now: number; asChampion: boolean; change?: (kept: KeptModel) => KeptModel },
-  ): Promise<Version> {
+    {
+      found,
+      now,
+      asChampion,
+      change = (kept) => kept,
+    }: { found: number; now: number; asChampion: boolean; change?: (kept: KeptModel) => KeptModel | undefined },
+  ): Promise<void> {
     return this.next(entry, async () => {
       const options = { checksum: checksumOf(trained.state.text), now, found, most: this.limits.versions, asChampion }
       const isNew = entry.kept.versions.length === 0
@@ -164,14 +184,15 @@ export class Registry {
         if (isNew ? stored !== undefined : stored?.created_at !== entry.kept.created_at) return undefined
         const { model, version, gone } = withVersion(stored ?? entry.kept, trained, options)
         const kept = change(model)
+        if (kept === undefined) return stored
         tx.put(MODELS + entry.key, kept)
         tx.put(stateKey(entry, version.version), trained.state.text)
         for (const each of gone) tx.delete(stateKey(entry, each))
-        return { kept, version }
+        return kept
       })
       if (result !== undefined) {
-        entry.kept = result.kept
-        return result.version
+        entry.kept = result
+        return
       }
       const { measurement, name } = entry.kept.definition
       if (isNew) throw new SvcError('CONFLICT', `cannot create model "${name}" on "${measurement}": there is one of this name, made by another node`)
