@@ -54,6 +54,12 @@ export interface NamespaceLifecycle extends NamespaceDirectory {
    * selected, also where there is another one of the name by now. @returns resolves when that is done; with `keeper` the start has to wait for it.
    */
   onDelete(forget: (name: string) => void | Promise<void>, keeper?: string): void | Promise<void>
+  /**
+   * Has what this process keeps in memory for a namespace forgotten: called under multi_tenancy on every node that shares the state store, when it hears that the
+   * namespace has gone and before it knows another one of the name. That one may have something in the state store by then: nothing is removed there. Called
+   * again until it has not thrown.
+   */
+  onEnd(forget: (name: string) => void | Promise<void>): void
 }
 
 /**

@@ -39,7 +39,7 @@ export default definePlugin({
       select: (namespace, selectors, start, end) => store.select(namespace, selectors, start, end, clock.now()),
     } satisfies Exemplars)
     svc.start(() => {
-      svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => store.forget(namespace))
+      svc.find<NamespaceLifecycle>(NAMESPACES)?.onEnd((namespace) => store.forget(namespace))
     })
     svc.schedule(
       'sweep',

@@ -36,7 +36,7 @@ export default definePlugin({
     svc.metrics.gauge('flight_sql_prepared_statements', 'Prepared statements that Flight SQL keeps', [], (gauge) => gauge.set(statements.size))
 
     const listener = new GrpcListener(svc, config, methodsOf(service), 'flight', (given) => sessions.resolve(given))
-    svc.start(() => svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => statements.forget(namespace)))
+    svc.start(() => svc.find<NamespaceLifecycle>(NAMESPACES)?.onEnd((namespace) => statements.forget(namespace)))
     svc.ready(() => listener.start())
     svc.drain(() => listener.drain())
     svc.stop(() => listener.stop())

@@ -24,7 +24,7 @@ export function serviceMethods(svc: Svc, config: GrpcPluginConfig): GrpcMethod<C
   const writer = new PointWriter(svc, config, keys)
   const queries = new Queries(svc, config)
   const subscriptions = new Subscriptions(svc, config, SUBSCRIBE)
-  svc.start(() => svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => keys.forget(namespace)))
+  svc.start(() => svc.find<NamespaceLifecycle>(NAMESPACES)?.onEnd((namespace) => keys.forget(namespace)))
   const startedAt = svc.clock.monotonic()
   const unary = (name: string, action: Action, handle: Answer): GrpcMethod<CallContext> => ({ path: `/${SERVICE}/${name}`, action, kind: 'unary', handle })
   const measurements = ({ context }: GrpcCall<CallContext>, only?: string): Promise<MeasurementInfo[]> => svc.storage.measurements(context.dataNamespace, only)

@@ -25,6 +25,8 @@ export class Directory implements NamespaceLifecycle {
   readonly registry: Registry
   /** What others keep for a namespace and must forget. */
   readonly forgets: Forget[] = []
+  /** Those of them that forget what is in memory here alone. */
+  private readonly ends: Forget[] = []
   private readonly dependencies: DirectoryDependencies
   private readonly holds: ((name: string) => string | undefined)[] = []
   private readonly defaults: NamespaceQuota
@@ -69,6 +71,16 @@ export class Directory implements NamespaceLifecycle {
   onDelete(forget: Forget, keeper?: string): void | Promise<void> {
     this.forgets.push(forget)
     if (keeper !== undefined) return this.dependencies.owed.begin(keeper, forget)
+  }
+
+  onEnd(forget: Forget): void {
+    this.ends.push(forget)
+    this.forgets.push(forget)
+  }
+
+  /** Another node has deleted it: resolves when nothing in memory here is of it. @throws what those who forget throw. */
+  async end(name: string): Promise<void> {
+    for (const forget of this.ends) await forget(name)
   }
 
   /** Why a namespace may not be deleted. */

@@ -49,7 +49,7 @@ export default definePlugin({
 
     svc.provide(NAMESPACES, directory)
     svc.ingest.admit(guard.admit, guard.admitAny)
-    directory.onDelete((name) => svc.ingest.forget(name))
+    directory.onEnd((name) => svc.ingest.forget(name))
     // A limiter makes every call wait a turn: none where it would refuse nothing.
     if (!settings.auto_create) svc.auth.limiter({ admitted: directory.admitted })
     svc.start(async () => {
@@ -57,10 +57,11 @@ export default definePlugin({
       requireLimiter(limits)
       await registry.open(svc.storage.state(svc.id), svc.dataDir === undefined ? undefined : join(svc.dataDir, LEGACY_FILE), {
         settle,
-        gone(name) {
+        async gone(name) {
           guard.forget(name)
-          void svc.ingest.forget(name)
-          if (multiTenancy) svc.storage.endJobs?.(name)
+          if (!multiTenancy) return
+          await directory.end(name)
+          svc.storage.endJobs?.(name)
         },
         failed: (err) => log.warn({ err }, 'cannot read what other nodes have changed of namespaces; it is tried again'),
       })

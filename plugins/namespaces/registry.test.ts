@@ -11,7 +11,7 @@ t.test('what another node has removed is gone here, whether it is told of by nam
   const { state, tell } = watchedState()
   const gone: string[] = []
   const registry = new Registry()
-  await registry.open(state, undefined, { settle: async () => {}, gone: (name) => gone.push(name), failed: (error) => t.fail(String(error)) })
+  await registry.open(state, undefined, { settle: async () => {}, gone: (name) => void gone.push(name), failed: (error) => t.fail(String(error)) })
   t.teardown(() => registry.close())
   await registry.commit((definitions) => {
     for (const name of ['a', 'b', 'c']) definitions.set(name, definition(name))
@@ -53,7 +53,7 @@ t.test('one that another node has removed, or made anew, is closed here until no
   const registry = new Registry()
   await registry.open(state, undefined, {
     settle: () => (settling = Promise.withResolvers()).promise,
-    gone: (name) => gone.push(name),
+    gone: (name) => void gone.push(name),
     failed: (error) => t.fail(String(error)),
   })
   t.teardown(() => registry.close())
@@ -81,7 +81,7 @@ t.test('one that another node has removed, or made anew, is closed here until no
     [undefined, false],
     [false, false],
   ])
-  t.same([gone, registry.get('anew')?.owner, registry.names()], [['removed'], 'other', ['anew', 'default', 'kept']])
+  t.same([gone, registry.get('anew')?.owner, registry.names()], [['removed', 'anew'], 'other', ['anew', 'default', 'kept']])
 })
 
 t.test('a change is made to what another node has made meanwhile, though nobody has told of it', async (t) => {
@@ -105,6 +105,31 @@ t.test('a change is made to what another node has made meanwhile, though nobody 
     { message: 'it is being deleted' },
   )
   t.match(await state.get('namespace/a'), { deleting: true, quota: {} })
+})
+
+t.test('what a change finds removed, or made anew, is closed and forgotten as what is heard of', async (t) => {
+  const state: StateStore = mapState()
+  state.watch = async () => () => {}
+  const registry = new Registry()
+  const seen: unknown[] = []
+  const seeing = (what: string) => seen.push([what, registry.get('a')?.deleting, registry.get('a')?.createdAt])
+  let failures = 1
+  const gone = () => {
+    seeing('gone')
+    if (failures-- > 0) throw new Error('not now')
+  }
+  await registry.open(state, undefined, { settle: async () => void seeing('settle'), gone, failed: (error) => t.fail(String(error)) })
+  t.teardown(() => registry.close())
+  await registry.commit((definitions) => definitions.set('a', definition('a')))
+  await state.transaction((tx) => tx.put('namespace/a', { name: 'a', description: '', owner: 'other', created_at: 2, quota: {} }))
+  const describe = () => registry.commit((definitions) => definitions.set('a', { ...(definitions.get('a') as Definition), description: 'of the next one' }))
+  await t.rejects(describe(), { message: 'not now' })
+  t.equal(registry.isEnding('a'), true)
+  await describe()
+  const closed = ['settle', 'gone', 'settle', 'gone'].map((what) => [what, true, 1])
+  t.same(seen, closed)
+  t.match(registry.get('a'), { owner: 'other', createdAt: 2, deleting: false, description: 'of the next one' })
+  t.equal(registry.isEnding('a'), false)
 })
 
 t.test('a deletion is unfinished from its mark to its end: no start without the plugin would take writes meanwhile', async (t) => {

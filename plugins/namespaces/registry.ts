@@ -26,8 +26,8 @@ interface Waiting {
 interface RegistryWatcher {
   /** Another node has removed namespaces, or made them anew: resolves when nothing of those before is left here. */
   settle(): Promise<void>
-  /** Another node has removed it. */
-  gone(name: string): void
+  /** Another node has removed it, or made it anew: resolves when nothing is kept here of the former. Called again until it has not thrown. */
+  gone(name: string): void | Promise<void>
   /** What other nodes have changed cannot be read; it is tried again. */
   failed(error: Error): void
 }
@@ -77,6 +77,7 @@ export class Registry {
   private writing = false
   private state: StateStore | undefined
   private following: Following | undefined
+  private watcher: RegistryWatcher | undefined
   /** One at a time: commits, and what comes from other nodes. */
   private turn: Promise<unknown> = Promise.resolve()
 
@@ -84,7 +85,7 @@ export class Registry {
    * Call once, before anything else. @param legacy the file in which older versions kept the definitions, which is imported.
    * @throws SvcError naming the file or the entry that cannot be read.
    */
-  async open(state: StateStore, legacy: string | undefined, { settle, gone, failed }: RegistryWatcher): Promise<void> {
+  async open(state: StateStore, legacy: string | undefined, watcher: RegistryWatcher): Promise<void> {
     const read = (text: string) => {
       const definitions = decode(text)
       return (tx: { put(key: string, value: unknown): void }) => {
@@ -93,21 +94,27 @@ export class Registry {
     }
     await importState(state, { path: legacy, maxBytes: MAX_FILE_BYTES, what: 'namespaces file', read })
     this.state = state
+    this.watcher = watcher
     const apply = (keys: ReadonlySet<string> | undefined) =>
       this.inTurn(async () => {
         const found = await this.current(state, keys)
         if (keys === undefined) for (const name of this.definitions.keys()) if (!found.has(name)) found.set(name, undefined)
-        if (this.closeEnded(found)) await settle()
-        const ended = [...found].filter(([name, definition]) => definition === undefined && this.definitions.has(name)).map(([name]) => name)
-        this.put(found)
-        this.ending.clear()
-        for (const name of ended) gone(name)
+        await this.takeUp(found)
       })
-    this.following = await followState(state, { prefixes: [PREFIX], apply, failed })
+    this.following = await followState(state, { prefixes: [PREFIX], apply, failed: (error) => watcher.failed(error) })
   }
 
-  /** Nothing more is written to those that are gone, or others under their name. @returns whether there are any. */
-  private closeEnded(found: ReadonlyMap<string, Definition | undefined>): boolean {
+  /** Takes up what other nodes have made, when nothing is left here of those that are gone, or others under their name. */
+  private async takeUp(found: ReadonlyMap<string, Definition | undefined>): Promise<void> {
+    const ended = this.closeEnded(found)
+    if (ended.length > 0) await this.watcher?.settle()
+    for (const name of ended) await this.watcher?.gone(name)
+    this.put(found)
+    for (const name of ended) this.ending.delete(name)
+  }
+
+  /** Nothing more is written to those that are gone, or others under their name. @returns them. */
+  private closeEnded(found: ReadonlyMap<string, Definition | undefined>): string[] {
     const ended = new Map<string, Definition>()
     for (const [name, definition] of found) {
       const known = this.definitions.get(name)
@@ -115,7 +122,7 @@ export class Registry {
     }
     for (const name of ended.keys()) this.ending.add(name)
     this.put(ended)
-    return ended.size > 0
+    return [...ended.keys()]
   }
 
   /** Nothing comes from other nodes any more. */
@@ -243,7 +250,7 @@ export class Registry {
       }
       return others
     })
-    this.put(others)
+    await this.takeUp(others)
     return others.size === 0
   }
 

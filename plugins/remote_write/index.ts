@@ -45,7 +45,9 @@ export default definePlugin({
     } satisfies MetricMetadata)
     svc.start(async () => {
       await keeper.start(svc.storage.state(svc.id))
-      await svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => keeper.forget(namespace), svc.id)
+      const namespaces = svc.find<NamespaceLifecycle>(NAMESPACES)
+      namespaces?.onEnd((namespace) => keeper.forgetHere(namespace))
+      await namespaces?.onDelete((namespace) => keeper.forget(namespace), svc.id)
     })
     svc.stop(async () => {
       await payloads.stop()

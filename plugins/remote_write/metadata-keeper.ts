@@ -66,6 +66,16 @@ export class MetadataKeeper {
     })
   }
 
+  /** Forgets what is in memory of a namespace that another node has removed. @throws what the storage throws: it may be called again. */
+  async forgetHere(namespace: string): Promise<void> {
+    // What cannot be saved is marked as changed again.
+    await this.saving
+    this.store.forget(namespace)
+    // What the next of that name has put away by now is its own.
+    const kept = (await this.state?.list<MetricRecord>({ prefix: PREFIX + this.store.prefixOf(namespace) })) ?? []
+    for (const { key, value } of kept) this.store.take(key.slice(PREFIX.length), value)
+  }
+
   async stop(): Promise<void> {
     clearTimeout(this.timer)
     this.timer = undefined

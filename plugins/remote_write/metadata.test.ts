@@ -136,6 +136,29 @@ t.test('it outlives a restart, and a disk that fails for a while', async (t) => 
   t.equal(later.changed.size, 0)
 })
 
+t.test('a namespace that another node has removed is forgotten here alone', async (t) => {
+  const node = await boot({ plugins: ['remote_write'] })
+  t.teardown(() => node.stop())
+  const state = node.storage.state('test')
+  const store = new MetadataStore(limits)
+  const keeper = new MetadataKeeper(store, 1, node.node.logs.child('test'))
+  await keeper.start(state)
+  for (const namespace of ['n', 'other']) store.note(namespace, entry('m', 'former'))
+  const next: MetricRecord = { namespace: 'n', metric: 'm', said: [{ type: 'gauge', help: 'next', unit: '' }] }
+  await state.transaction((tx) => tx.put('metadata/n\u0001m', next))
+  await keeper.forgetHere('n')
+  const helps = (namespace: string) => [...store.list(namespace)].map(({ metric, help }) => [metric, help])
+  t.same([helps('n'), helps('other')], [[['m', 'next']], [['m', 'former']]], 'what the next of that name has put away is known')
+  await keeper.stop()
+  t.same(
+    (await state.list<MetricRecord>()).map(({ key, value }) => [key, value.said[0].help]),
+    [
+      ['metadata/n\u0001m', 'next'],
+      ['metadata/other\u0001m', 'former'],
+    ],
+  )
+})
+
 t.test('what is being saved of a namespace that is forgotten does not come back', async (t) => {
   const node = await boot({ plugins: ['remote_write'] })
   t.teardown(() => node.stop())

@@ -112,8 +112,9 @@ export class MetadataStore implements MetricMetadata {
     return taken
   }
 
-  /** Forgets a namespace. */
+  /** Forgets a namespace, and what has changed of it. */
   forget(namespace: string): void {
+    for (const key of this.changed) if (key.startsWith(this.prefixOf(namespace))) this.changed.delete(key)
     const share = this.shares.get(namespace)
     this.size -= share?.metrics.size ?? 0
     this.bytes -= share?.bytes ?? 0
