@@ -85,7 +85,10 @@ export interface HttpToolDefinition<R extends string, A extends TSchema, B exten
     'ref' | 'description' | 'arguments' | 'mutates' | 'requires_approval' | 'protected_fields' | 'rate_limit' | 'maxAttempts' | 'timeoutMs'
   > {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-  /** `{name}` stands for an argument, which is escaped; at its beginning `$NAME` for a variable of the node's environment. */
+  /**
+   * `{name}` stands for an argument, which is escaped, and refused where a segment of the path would be empty, `.` or `..` with it; at its beginning `$NAME` for a
+   * variable of the node's environment.
+   */
   url: string
   /** `$NAME` alone is a variable of the node's environment. */
   headers?: Record<string, string>
@@ -139,16 +142,29 @@ export function httpTool<const R extends string, A extends TSchema, B extends TS
   })
 }
 
-/** @returns the URL, and the arguments that it does not name. */
+/** What a URL leaves out, or takes the segment before it away for. */
+const NO_SEGMENT = /^(?:\.|%2e){0,2}$/i
+
+/** @returns the URL, and the arguments that it does not name. @throws EffectError for arguments that would make it that of something else. */
 function fill(template: string, args: Record<string, Json>, services: ToolServices): { filled: string; left: Record<string, Json> } {
   const left = { ...args }
   const variable = /^\$([A-Z_][A-Z0-9_]*)/.exec(template)
-  const path = template.slice(variable?.[0].length ?? 0).replace(/\{(\w+)\}/g, (_, name: string) => {
-    const { [name]: value } = args
-    delete left[name]
-    return encodeURIComponent(typeof value === 'string' ? value : JSON.stringify(value ?? ''))
+  const withArguments = (text: string): string =>
+    text.replace(/\{(\w+)\}/g, (_, name: string) => {
+      const { [name]: value } = args
+      delete left[name]
+      return encodeURIComponent(typeof value === 'string' ? value : JSON.stringify(value ?? ''))
+    })
+  const text = template.slice(variable?.[0].length ?? 0)
+  const end = text.search(/[?#]|$/)
+  const path = text.slice(0, end).replace(/[^/]+/g, (segment) => {
+    const filled = withArguments(segment)
+    if (filled !== segment && NO_SEGMENT.test(filled))
+      throw new EffectError(`cannot call it: "${filled}" is no segment of a path`, { disposition: 'did_not_happen', permanent: true })
+    return filled
   })
-  return { filled: (variable === null ? '' : services.env(variable[1]).replace(/\/+$/, '')) + path, left }
+  const base = variable === null ? '' : services.env(variable[1]).replace(/\/+$/, '')
+  return { filled: base + path + withArguments(text.slice(end)), left }
 }
 
 /** 4xx says that nothing was done; of 5xx nobody knows, but of those that say that nothing was. */

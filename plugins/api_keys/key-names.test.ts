@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import type { StateRange, StateTransaction } from 'svcdb'
 import { SharedState, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
+import { lookUntil, until } from '../../test/support/until.ts'
 import { aroundTransactions, keyText, start } from './testing.ts'
 
 t.setTimeout(120_000)
@@ -53,4 +54,41 @@ t.test('two nodes that do not know of each other yet: one of them gets the name'
   t.equal((await holder.call('DELETE', ADMIN, '/ci')).status, 204)
   t.equal((await other.call('POST', ADMIN, '', { name: 'ci' })).status, 201, 'the name of one that is gone')
   t.equal((await holder.call('POST', ADMIN, '', { name: 'ci' })).status, 409)
+})
+
+t.test('a key is made anew under its name while another node cannot look: the new one is let in there', async (t) => {
+  const shared = new SharedState()
+  const engine = await shared.engine(undefined, true)
+  const { state } = engine
+  let away: Promise<never> | undefined
+  let looks = 0
+  engine.state = (owner) => {
+    const store = state(owner)
+    const get: typeof store.get = (key) => {
+      if (away === undefined) return store.get(key)
+      looks++
+      return away
+    }
+    return { ...store, get }
+  }
+  const [first, second] = await Promise.all([await shared.engine(), engine].map((storage) => start({ keys: [admin], storage })))
+  for (const node of [first, second]) t.teardown(() => node.stop())
+  const make = async (): Promise<{ id: string; key: string }> => (await first.call('POST', ADMIN, '', { name: 'ci' })).body
+  const known = (wanted: string): Promise<string | undefined> =>
+    lookUntil<string | undefined>(
+      async () => (await second.call('GET', ADMIN)).body.items.find(({ name }: { name: string }) => name === 'ci')?.id,
+      (id) => id === wanted,
+      5000,
+    )
+  const old = await make()
+  t.equal(await known(old.id), old.id)
+  const cut = Promise.withResolvers<never>()
+  away = cut.promise
+  t.equal((await first.call('DELETE', ADMIN, '/ci')).status, 204)
+  await until('the look at what is gone', () => looks)
+  const anew = await make()
+  away = undefined
+  cut.reject(new Error('the state store is away'))
+  t.equal(await known(anew.id), anew.id)
+  t.same([(await second.who(anew.key)).status, (await second.who(old.key)).status], [200, 401])
 })

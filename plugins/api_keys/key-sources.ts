@@ -188,19 +188,20 @@ export class KeySources {
 
   private async takeUp({ runtime, stored, revoked }: KeptChanges): Promise<void> {
     const { kept } = this.places
-    // What no longer lets in comes first.
+    // What no longer lets in comes first: its name may be that of a new one, whichever of them is told first.
     for (const name of revoked) this.dropConfigured(name)
+    const left: (() => void)[] = []
     for (const id of runtime) {
       const value = await kept.runtimeOf(id)
       if (value === undefined) this.dropRuntime(id)
-      else this.takeUpRuntime({ id, value })
+      else left.push(() => this.takeUpRuntime({ id, value }))
     }
-    if (!this.keepsStored) return
-    for (const id of stored) {
+    for (const id of this.keepsStored ? stored : []) {
       const value = await kept.storedOf(id)
       if (value === undefined) this.watcher.drop(id)
-      else this.takeUpStored({ id, value })
+      else left.push(() => this.takeUpStored({ id, value }))
     }
+    for (const take of left) take()
   }
 
   private takeUpRuntime(one: KeptRecord): void {

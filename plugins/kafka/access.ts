@@ -1,10 +1,8 @@
 /** How brokers are reached, out of the configuration and its files. */
 import { readFile } from 'node:fs/promises'
-import { readBounded } from 'svcdb/lib/files'
+import { credentialsIn } from 'svcdb/lib/source'
 import { type AccessConfig, brokersOf } from './access-config.ts'
 import type { Access } from './client.ts'
-
-const MAX_CREDENTIALS = 65_536
 
 /** @throws Error for files that cannot be read. */
 export async function accessOf(config: AccessConfig): Promise<Access> {
@@ -21,8 +19,7 @@ export async function accessOf(config: AccessConfig): Promise<Access> {
 
 async function credentials({ credential_file: file, sasl_username, sasl_password }: AccessConfig): Promise<{ username: string; password: string }> {
   if (file === undefined) return { username: sasl_username ?? '', password: sasl_password?.reveal() ?? '' }
-  const given = JSON.parse((await readBounded(file, MAX_CREDENTIALS)).toString('utf8')) as { username?: unknown; password?: unknown }
-  if (typeof given?.username !== 'string' || typeof given.password !== 'string')
-    throw new Error(`cannot use ${file}: it is to be JSON with username and password, which are texts`)
-  return { username: given.username, password: given.password }
+  const { username, password } = await credentialsIn(file)
+  if (password === undefined) throw new Error(`cannot use ${file}: it has no password`)
+  return { username, password }
 }

@@ -4,8 +4,8 @@ import { hostname } from 'node:os'
 import type { IClientOptions } from 'mqtt'
 import type { Connector, PointFormat, PointReader, Replayed, Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import { readBounded } from 'svcdb/lib/files'
 import {
+  credentialsIn,
   type DeadLetters,
   deadLettersOf,
   messageTime,
@@ -23,7 +23,6 @@ import { load } from './library.ts'
 import type { MqttMetrics } from './metrics.ts'
 import { SessionTopics } from './session-topics.ts'
 
-const MAX_CREDENTIALS = 65_536
 /** How long what has come may take to be stored when another node is to go on. */
 const HAND_OVER_MS = 3000
 
@@ -312,10 +311,6 @@ export class MqttConnector implements Connector {
 
   private async credentials(): Promise<{ username?: string | undefined; password?: string | undefined }> {
     const { credential_file: file, username, password } = this.config
-    if (file === undefined) return { username, password: password?.reveal() }
-    const given = JSON.parse((await readBounded(file, MAX_CREDENTIALS)).toString('utf8')) as { username?: unknown; password?: unknown }
-    if (typeof given?.username !== 'string' || (given.password !== undefined && typeof given.password !== 'string'))
-      throw new Error(`cannot use ${file}: it is to be JSON with username and password, which are texts`)
-    return { username: given.username, password: given.password }
+    return file === undefined ? { username, password: password?.reveal() } : credentialsIn(file)
   }
 }

@@ -50,6 +50,21 @@ async function discovers(t: Test, node: TestNode): Promise<void> {
   // The engine may call a series active for a row that lacks the field, so only those are asked for that have it.
   t.same(told(await get(node, '/series', match('a_b_c'))), ['a_b_c,h1', 'a_b_c,h2', 'a_b_c,ü,h3'], 'each label set once')
   t.same(told(await get(node, '/series', match('a_b_c{host="h2"}', '{host=~"h[12]"}', 'up'))), ['a_b_c,h1', 'a_b_c,h2', 'up,x'])
+  const inOrder = [
+    { __name__: 'a_b_c', dc: 'ü', host: 'h3' },
+    { __name__: 'a_b_c', host: 'h1' },
+    { __name__: 'a_b_c', host: 'h2' },
+    { __name__: 'up', job: 'x' },
+  ]
+  for (const selectors of [
+    ['up', 'a_b_c'],
+    ['a_b_c', 'up'],
+    ['{__name__=~"a_b_c|up"}', 'none', 'up', 'a_b_c{host="h2"}', 'a_b_c', 'old'],
+  ]) {
+    t.same(await get(node, '/series', match(...selectors)), inOrder, `${selectors}: in order, each once`)
+    for (const limit of [1, 2, 3])
+      t.same(await get(node, '/series', [...match(...selectors), ['limit', String(limit)]]), inOrder.slice(0, limit), `${selectors}: the first ${limit}`)
+  }
   const counts = await get(node, '/status/tsdb')
   t.equal(counts.headStats.numSeries, 9)
   t.same(
@@ -133,6 +148,20 @@ t.test('other failures are told', async (t) => {
   const { signal } = new AbortController()
   await t.rejects(storageDiscovery(reader, 'default').labelNames({ selectors: [], start: 0, end: 1, limit: 0, signal }), { message: 'the disk is gone' })
   await t.rejects(storageSource(reader, 'default', signal, 1000).select({ matchers: [], after: 0, upTo: 1 }), { message: 'the disk is gone' })
+})
+
+t.test('the lists of metrics that selectors have count to what is held', async (t) => {
+  const schema = Array.from({ length: 1000 }, (_, i) => ({ name: `m${i}`, fields: [{ name: 'value', type: 'float64' }] }))
+  const none = async () => ({ series: new Int32Array(0), tags: { keys: () => [] } })
+  const reader = { schema: () => schema, samples: none, activeSeries: none } as unknown as Reader
+  const { signal } = new AbortController()
+  const all = { name: '__name__', op: '=~', value: '.+' } as const
+  const other = { name: 'host', op: '=', value: 'h' } as const
+  const told: number[] = []
+  const discovery = storageDiscovery(reader, 'default', async (bytes) => void told.push(bytes))
+  for (let times = 0; times < 2; times++)
+    await discovery.labelNames({ selectors: [[all], [other], [all], [{ ...all, op: '=', value: 'm1' }]], start: 0, end: 1, limit: 0, signal })
+  t.same(told, [8000, 8000, 16_000, 16_008, 8000, 8000, 16_000, 16_008])
 })
 
 t.test('what a listing holds is told before it is made', async (t) => {

@@ -4,12 +4,13 @@ import type { SampleRequest, SeriesSet } from 'svcdb/lib/columns'
 import type { LabelMatcher } from './ast.ts'
 import type { Count, DatabaseCounts, DiscoverRequest, Discovery } from './discovery-contract.ts'
 import { Pacer } from './eval/context.ts'
-import { type Labels, METRIC_NAME } from './labels.ts'
+import { LabelList, type Labels, METRIC_NAME } from './labels.ts'
 import { unlessDropped } from './storage/dropped.ts'
 import { firstLabels } from './storage/first-labels.ts'
 import { LabelValues } from './storage/label-values.ts'
 import { type Metric, MetricCatalog, splitMatchers } from './storage/metric-catalog.ts'
-import { MetricLabels } from './storage/metric-labels.ts'
+import { JoinedLabels, MetricLabels } from './storage/metric-labels.ts'
+import { type MetricsOf, metricsByName } from './storage/metrics-by-name.ts'
 import { METRIC_CELLS, nanoseconds } from './storage-source.ts'
 import { sortTexts } from './text-order.ts'
 
@@ -19,6 +20,8 @@ const EVERYTHING: readonly (readonly LabelMatcher[])[] = [[]]
 const SERIES_BYTES = 200
 const PAIR_BYTES = 160
 const VALUE_BYTES = 64
+/** A metric in the list of a selector. */
+const LISTED_BYTES = 8
 
 /** Told what is going to be held in all, before it is; may have to be waited for. */
 type Room = (bytes: number) => Promise<void> | undefined
@@ -33,15 +36,21 @@ export function storageDiscovery(reader: Reader, namespace: string, room: Room =
   }
 }
 
+type TagMatchers = SampleRequest['matchers']
+type Named = { metric: Metric; of: TagMatchers }
+type Active = { metric: Metric; set: SeriesSet }
+
 class Search {
   private readonly reader: Reader
   private readonly namespace: string
   private readonly room: Room
+  /** Bytes of the lists that selectors have of metrics. */
+  private listed = 0
 
   constructor(reader: Reader, namespace: string, room: Room) {
     this.reader = reader
     this.namespace = namespace
-    this.room = room
+    this.room = (bytes) => room(this.listed + bytes)
   }
 
   async labelNames(request: DiscoverRequest): Promise<string[]> {
@@ -69,25 +78,35 @@ class Search {
   }
 
   async *series(request: DiscoverRequest): AsyncGenerator<Labels> {
-    const catalog = MetricCatalog.of(await this.reader.schema(this.namespace))
     const pacer = new Pacer(request.signal)
-    const several = request.selectors.length > 1
-    const met = new Set<string>()
     let left = request.limit === 0 ? Number.POSITIVE_INFINITY : request.limit
-    for await (const { metric, set } of this.active(request)) {
-      const mayRepeat = several || catalog.shares(metric)
-      await this.room((met.size + Math.min(set.series.length, left + met.size)) * SERIES_BYTES)
-      // Of those that are enough all may have been met.
-      for (const one of await firstLabels(new MetricLabels(metric, set), left + met.size, pacer)) {
-        if (mayRepeat) {
-          if (met.has(one.key)) continue
-          met.add(one.key)
-        }
-        yield one
-        left--
-      }
+    for await (const same of this.named(request, pacer)) {
+      const first = await this.firstOf(same, request, left, pacer)
+      for (const one of first) yield one
+      left -= first.length
       if (left <= 0) return
     }
+  }
+
+  /** Of the series of one name, by their labels, each once. */
+  private async firstOf(same: readonly Named[], request: DiscoverRequest, most: number, pacer: Pacer): Promise<readonly Labels[]> {
+    let first = new LabelList([])
+    let parts: MetricLabels[] = []
+    let added = 0
+    const unite = async (): Promise<void> => {
+      await this.room((first.length + Math.min(added, most)) * SERIES_BYTES)
+      first = new LabelList(await firstLabels(new JoinedLabels([first, ...parts]), most, pacer))
+      parts = []
+      added = 0
+    }
+    for await (const { metric, set } of this.activeOf(same, request, pacer)) {
+      parts.push(new MetricLabels(metric, set))
+      added += set.series.length
+      // So that many selectors of few series each do not go through all of them again and again.
+      if (added >= first.length) await unite()
+    }
+    if (added > 0) await unite()
+    return first.list
   }
 
   async counts(limit: number, signal: AbortSignal): Promise<DatabaseCounts> {
@@ -141,31 +160,50 @@ class Search {
     }
   }
 
+  /** As `activeOf`, of all that the selectors name. */
+  private async *active(request: DiscoverRequest, news?: (matching: SeriesSet) => boolean): AsyncGenerator<Active> {
+    const pacer = new Pacer(request.signal)
+    for await (const same of this.named(request, pacer)) yield* this.activeOf(same, request, pacer, news)
+  }
+
+  /** The metrics that the selectors name, with what each selector asks of their tags: those of one name together, by name. */
+  private async *named({ selectors }: DiscoverRequest, pacer: Pacer): AsyncGenerator<Named[]> {
+    const catalog = MetricCatalog.of(await this.reader.schema(this.namespace))
+    const lists: MetricsOf<TagMatchers>[] = []
+    this.listed = 0
+    for (const matchers of selectors.length === 0 ? EVERYTHING : selectors) {
+      if (pacer.due(METRIC_CELLS)) await pacer.pause()
+      const { names, others } = splitMatchers(matchers)
+      const metrics = catalog.select(names)
+      lists.push({ metrics, of: others.map(({ name, op, value }) => ({ tag: name, op, value })) })
+      // The catalog's own list is there anyway.
+      if (metrics !== catalog.metrics) this.listed += metrics.length * LISTED_BYTES
+      await this.room(0)
+    }
+    yield* metricsByName(lists)
+  }
+
   /**
-   * The metrics that the selectors name, with their series that match and have samples in the range; by selector.
+   * Metrics with their series that match and have samples in the range.
    * @param news whether the series that match, with samples or without, can tell anything that is not known yet: else nothing is read. Absent: they can.
    */
-  private async *active(
-    { selectors, start, end, signal }: DiscoverRequest,
+  private async *activeOf(
+    same: readonly Named[],
+    { start, end }: DiscoverRequest,
+    pacer: Pacer,
     news?: (matching: SeriesSet) => boolean,
-  ): AsyncGenerator<{ metric: Metric; set: SeriesSet }> {
+  ): AsyncGenerator<Active> {
     const { reader, namespace } = this
-    const catalog = MetricCatalog.of(await reader.schema(namespace))
-    const pacer = new Pacer(signal)
     const range = { start: nanoseconds(start), end: nanoseconds(end + 1) }
-    for (const matchers of selectors.length === 0 ? EVERYTHING : selectors) {
-      const { names, others } = splitMatchers(matchers)
-      const onTags = others.map(({ name, op, value }) => ({ tag: name, op, value }))
-      for (const metric of catalog.select(names)) {
-        if (pacer.due(METRIC_CELLS)) await pacer.pause()
-        const wanted: SampleRequest = { namespace, measurement: metric.measurement, field: metric.field, matchers: onTags, ...range }
-        if (news !== undefined) {
-          const matching = await unlessDropped(reader.samples(wanted))
-          if (matching === undefined || matching.series.length === 0 || !news(matching)) continue
-        }
-        const set = await unlessDropped(reader.activeSeries(wanted))
-        if (set !== undefined && set.series.length > 0) yield { metric, set }
+    for (const { metric, of: matchers } of same) {
+      if (pacer.due(METRIC_CELLS)) await pacer.pause()
+      const wanted: SampleRequest = { namespace, measurement: metric.measurement, field: metric.field, matchers, ...range }
+      if (news !== undefined) {
+        const matching = await unlessDropped(reader.samples(wanted))
+        if (matching === undefined || matching.series.length === 0 || !news(matching)) continue
       }
+      const set = await unlessDropped(reader.activeSeries(wanted))
+      if (set !== undefined && set.series.length > 0) yield { metric, set }
     }
   }
 }

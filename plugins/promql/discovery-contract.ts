@@ -43,7 +43,7 @@ export interface Discovery {
   labelNames(request: DiscoverRequest): Promise<string[]>
   /** Sorted, each once; for `__name__` the metric names. */
   labelValues(name: string, request: DiscoverRequest): Promise<readonly string[]>
-  /** Each label set once, those of one selector together, `__name__` among the labels. */
+  /** Each label set once, by metric name and within one by its labels, `__name__` among the labels. */
   series(request: DiscoverRequest): AsyncIterable<Labels>
   counts(limit: number, signal: AbortSignal): Promise<DatabaseCounts>
 }

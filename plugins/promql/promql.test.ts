@@ -178,8 +178,8 @@ async function discovery(t: Test, node: TestNode): Promise<void> {
   t.same((await get(node, `/label/${encodeURIComponent('länge')}/values`)).json.data, ['1'])
   t.same((await get(node, '/label/nothing/values')).json.data, [])
   t.same((await get(node, '/series', { 'match[]': ['up{job="b"}', 'cpu_idle'] })).json.data, [
-    { __name__: 'up', instance: '1', job: 'b' },
     { __name__: 'cpu_idle', host: 'h1' },
+    { __name__: 'up', instance: '1', job: 'b' },
   ])
   t.same((await get(node, '/series', { 'match[]': '{host="h1"}' })).json.data.length, 2, 'a selector without a name')
   const early = { start: '0', end: '100' }

@@ -1,4 +1,5 @@
 /** Work that brings points in by itself: waiting for room, and messages that are acknowledged when their points are durable. */
+export { credentialsIn } from './credentials.ts'
 export { type DeadLetter, type DeadLetterOptions, DeadLetters, deadLettersOf, requireWhole } from './dead-letters.ts'
 export { messageTime } from './message-time.ts'
 export { isTransient, type Patience, patiently, TRANSIENT } from './patience.ts'

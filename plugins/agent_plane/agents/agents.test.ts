@@ -210,6 +210,48 @@ t.test('a tool of HTTP is called once, at checked addresses, and says what it kn
   t.match(await closedNode.run('shop.do', { id: 'x' }), { status: 'failed', reason: /is not https/ })
 })
 
+t.test('an argument leaves the path of a tool as it is: nothing is sent to another', async (t) => {
+  const requests: string[] = []
+  const { url } = await serve(t, (path) => {
+    requests.push(path)
+    return { status: 200, body: '{}' }
+  })
+  const paths = { whole: '/orders/{id}', last: '/orders/{id}?of=shop', beside: '/orders/.{id}/items', escaped: '/orders/%2E{id}', twice: '/orders/{id}{id}' }
+  const free = { query: '/orders?id={id}', text: '/orders/no{id}' }
+  const tool = ([name, path]: [string, string]) =>
+    httpTool({
+      ref: `tool://shop/${name}`,
+      description: 'Deletes',
+      arguments: Type.Object({ id: Type.String() }, closed),
+      mutates: true,
+      method: 'DELETE',
+      url: url + path,
+    })
+  const agent = defineAgent({
+    manifest: manifest('shop'),
+    tools: Object.entries({ ...paths, ...free }).map(tool),
+    skills: (skill) => [
+      skill({
+        capability: 'shop.do',
+        summary: 'Of a test',
+        input: Type.Object({ name: Type.String(), id: Type.String() }),
+        output: Type.Any(),
+        compensation: 'unnecessary',
+        invoke: (ctx, { name, id }) => ctx.callTool(`tool://shop/${name}`, { id }),
+      }),
+    ],
+  })
+  const { run } = await start(t, [], { agents: [agent], config: { agent_plane: { allow_private_targets: true } } })
+  const others = { whole: ['', '.', '..'], last: ['', '.', '..'], beside: ['', '.'], escaped: ['', '.'], twice: ['', '.'] }
+  for (const [name, ids] of Object.entries(others))
+    for (const id of ids) t.match(await run('shop.do', { name, id }), { status: 'failed', reason: /is no segment of a path/ }, `${name}: "${id}"`)
+  t.same(requests, [])
+  for (const [name, id] of [...Object.keys(paths).map((name) => [name, '...']), ['whole', '/'], ['twice', '%2e'], ['query', '..'], ['text', '']])
+    t.match(await run('shop.do', { name, id }), { status: 'succeeded' }, `${name}: "${id}"`)
+  const kept = ['/orders/...', '/orders/...?of=shop', '/orders/..../items', '/orders/%2E...', '/orders/......', '/orders/%2F', '/orders/%252e%252e']
+  t.same(requests, [...kept, '/orders?id=..', '/orders/no'])
+})
+
 t.test('what a tool does not know of itself is a person to say', async (t) => {
   const pay = defineTool({
     ref: 'tool://bank/pay',

@@ -104,11 +104,6 @@ export class MetricCatalog {
     return found
   }
 
-  /** Whether other fields give the same name. */
-  shares({ name }: Metric): boolean {
-    return this.named(name).length > 1
-  }
-
   private named(name: string): readonly Metric[] {
     const known = this.byName.get(name)
     if (known !== undefined) return known
