@@ -215,6 +215,23 @@ export const taskRules: readonly (readonly [string, (t: Test, state: StateStore)
     },
   ],
   [
+    'an end by time lets nothing pass that nobody may approve',
+    async (t, state) => {
+      const clock = { now: NOW }
+      const desk = deskOver(state, clock)
+      const ends = () => opened(state, { withinMs: HOUR, on_expiry: { policy: 'proceed', allow_unattended: true } })
+      const [shown, hidden, damaged] = [await ends(), await ends(), await ends()]
+      await desk.withhold(hidden.id, 'erased')
+      const { justification } = damaged
+      await state.transaction((tx) => tx.put(`task/${damaged.id}`, { ...damaged, justification: { ...justification, proposed_action: { cents: 9999 } } }))
+      clock.now = NOW + HOUR
+      await state.transaction((tx) => sweepTasks(tx, clock.now, 512))
+      t.match(await desk.task(shown.id), { state: 'expired', decision: { approved: true } })
+      t.match(await desk.task(hidden.id), { state: 'expired', decision: { approved: false, reason: /and its proposal is erased/ } })
+      t.match(await desk.task(damaged.id), { state: 'expired', decision: { approved: false, reason: /and its proposal is undecodable/ } })
+    },
+  ],
+  [
     'many who act at one time act one after the other: one decision, and none is lost',
     async (t, state) => {
       const seed = Number(process.env.SVC_SEED ?? 7)
