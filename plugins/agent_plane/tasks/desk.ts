@@ -192,7 +192,8 @@ function amendmentOf(given: Json | undefined): Json | undefined {
   if (given === undefined || given === null) return undefined
   let text: string
   try {
-    text = canonical(given)
+    // As deep as it is within the event that tells its run.
+    text = canonical([[given]]).slice(2, -2)
   } catch (error) {
     throw new SvcError('INVALID_BODY', `cannot use the amendment: ${(error as Error).message}`)
   }

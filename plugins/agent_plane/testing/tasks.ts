@@ -1,6 +1,6 @@
 /** What the store of tasks and the desk over it do, whatever state store is below them. */
 import type { StateStore } from 'svcdb'
-import { OWN, ownProse, TASK_DECIDED, type Task, type TaskCaller, type TaskRequest, taskKey } from 'svcdb/agents'
+import { type Json, OWN, ownProse, TASK_DECIDED, type Task, type TaskCaller, type TaskRequest, taskKey } from 'svcdb/agents'
 import { seeded } from 'svcdb/lib/random'
 import { Type } from 'svcdb/lib/schema'
 import type { Test } from 'tap'
@@ -202,6 +202,10 @@ export const taskRules: readonly (readonly [string, (t: Test, state: StateStore)
       t.match(await decide(unknown, 'less', { approved: false }), { approved: false, amendment: 'less' }, 'advice')
       const { id: free } = await opened(state)
       t.match(await decide(free, { later: true }), { amendment: { later: true } })
+      const deep = (levels: number): Json => JSON.parse('['.repeat(levels) + ']'.repeat(levels))
+      const { id: nested } = await opened(state)
+      await t.rejects(decide(nested, deep(511)), { code: 'INVALID_BODY', message: /nested more than 512 deep/ }, 'the run has it within an event')
+      t.match(await decide(nested, deep(510)), { approved: true })
       const hidden = await opened(state)
       await desk.withhold(hidden.id, 'erased')
       t.match(await desk.task(hidden.id), { withheld: 'erased', digest: hidden.digest, justification: { proposed_action: null } })
