@@ -16,7 +16,7 @@ export type Expiry =
   | { policy: 'deny' }
   /** Holders of these roles may decide it as well, and it waits on. */
   | { policy: 'escalate'; escalate_to: string[] }
-  /** It is taken for an approval. */
+  /** It is taken for an approval; for a rejection while its proposal is withheld. */
   | { policy: 'proceed'; allow_unattended: true }
 
 /** What a step asks a person. It must be the same whenever the step is run again; a text without a label bears that of all that the step has read. */

@@ -63,10 +63,12 @@ export class RollupsHandler {
   }
 
   async delete(request: HttpRequest): Promise<void> {
-    const { registry, follower } = this.dependencies
+    const { registry, follower, materialiser } = this.dependencies
     const rollup = this.known(request, 'delete')
     await audited(this.auditLog, this.entry(request, 'drop_rollup', rollup.definition.name), () => registry.delete(rollup))
     follower.follow()
+    // Its target is left to others.
+    await materialiser.ended(rollup)
   }
 
   async refresh(request: HttpRequest): Promise<{ rollup: string; points_written: number }> {

@@ -38,6 +38,8 @@ export class Materialiser {
   private readonly metrics: RollupMetrics
   /** How many rollups of a source one job may have, where it is not as many as there are. */
   private readonly limits = new Map<string, number>()
+  /** Targets into which buckets are being brought, each until that has ended. */
+  private readonly bringing = new Map<string, Promise<void>>()
 
   constructor(svc: Svc, config: RollupsConfig, metrics: RollupMetrics) {
     this.svc = svc
@@ -59,6 +61,8 @@ export class Materialiser {
   async compute(works: readonly Work[], signal: AbortSignal): Promise<Outcome[]> {
     const [{ rollup: leader }] = works
     const { namespace, source } = leader.definition
+    // What one before it, deleted since, still does to its target would not be seen.
+    for (const { rollup } of works) await this.ended(rollup)
     const key = `${namespace}\0${source}`
     const { max_buckets_per_slice: maxBuckets } = this.config
     for (;;) {
@@ -97,10 +101,23 @@ export class Materialiser {
 
   /** Replaces the buckets of the target by those computed. @returns points written. */
   async bring(rollup: Rollup, done: Done, signal: AbortSignal): Promise<number> {
-    if (rollup.deleted) throw refused(rollup, 'it was deleted meanwhile')
-    const { deletes, write } = plan(done)
-    await deleteStale(this.svc.storage, rollup.definition, deletes)
-    return this.write(rollup, done, write, signal)
+    requireThere(rollup)
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const key = targetOf(rollup)
+    this.bringing.set(key, promise)
+    try {
+      const { deletes, write } = plan(done)
+      await deleteStale(this.svc.storage, rollup.definition, deletes, () => requireThere(rollup))
+      return await this.write(rollup, done, write, signal)
+    } finally {
+      this.bringing.delete(key)
+      resolve()
+    }
+  }
+
+  /** Nothing is being brought into its target. That of a rollup that is deleted breaks off. */
+  async ended(rollup: Rollup): Promise<void> {
+    await this.bringing.get(targetOf(rollup))
   }
 
   private run({ definition: { namespace, source }, plain }: Rollup, parts: RecomputePart[], signal: AbortSignal): Promise<Recomputed> {
@@ -142,7 +159,7 @@ export class Materialiser {
       written += await patiently(
         async () => {
           signal.throwIfAborted()
-          if (rollup.deleted) throw refused(rollup, 'it was deleted meanwhile')
+          requireThere(rollup)
           const context = await this.svc.systemContext(namespace === '' ? undefined : namespace)
           const result = await this.svc.ingest.write(context, { backfill: true }, (batch) => fill(batch, target, rows, some))
           const [first] = result.rejections
@@ -162,6 +179,12 @@ export class Materialiser {
 }
 
 const APART: Outcome = { state: 'apart' }
+
+const targetOf = ({ definition: { namespace, target } }: Rollup): string => `${namespace}\0${target}`
+
+function requireThere(rollup: Rollup): void {
+  if (rollup.deleted) throw refused(rollup, 'it was deleted meanwhile')
+}
 
 function refused({ definition }: Rollup, cause: string): SvcError {
   return new SvcError('INVALID_REQUEST', `cannot materialise rollup "${definition.name}": ${cause}`)

@@ -66,12 +66,15 @@ function runs(times: readonly bigint[], others: readonly bigint[]): [bigint, big
 
 const ascending = (a: bigint, b: bigint): number => (a < b ? -1 : a > b ? 1 : 0)
 
+/** @param check before each delete; what it throws ends them. */
 export async function deleteStale(
   storage: Storage,
   { namespace, target, name }: Definition,
   deletes: readonly Pick<DeleteRequest, 'matchers' | 'start' | 'end'>[],
+  check: () => void = () => {},
 ): Promise<void> {
   for (const request of deletes) {
+    check()
     try {
       const { segmentsSkipped } = await storage.delete({ namespace, measurement: target, ...request })
       if (segmentsSkipped > 0)

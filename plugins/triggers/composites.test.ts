@@ -66,6 +66,27 @@ t.test('a composite outlives a restart, with what its members had found', async 
   t.equal((await second.settled(3)).filter(({ trigger_name }) => trigger_name === 'storm').length, 1)
 })
 
+t.test('what a member had found that was dropped is not that of the next of its name, also after a restart', async (t) => {
+  const dataDir = temporaryFolder(t)
+  const options = { plugins: ['line_protocol', 'triggers'], config: { triggers: {} }, storage: 'embedded', dataDir }
+  const storms = (found: readonly { trigger_name: string }[]) => found.filter(({ trigger_name }) => trigger_name === 'storm').length
+  const first = asked(await boot(options))
+  for (const query of [...plain, storm]) await first.run(query)
+  await first.write([`cpu,host=a heat=95 ${at(0)}`])
+  await first.settled(1)
+  for (const query of ['DROP TRIGGER hot', "CREATE TRIGGER hot ON cpu WHEN heat > 200 COOLDOWN INTERVAL '1s'"]) t.equal((await first.run(query)).status, 200)
+  await first.write([`web,host=a ms=1 ${at(10)}`])
+  t.equal(storms(await first.settled(2)), 0, 'it has not fired yet')
+  await first.node.stop()
+  const node = await boot(options)
+  t.teardown(() => node.stop())
+  const second = asked(node)
+  await second.write([`web,host=a ms=1 ${at(20)}`])
+  t.equal(storms(await second.settled(3)), 0)
+  await second.write([`cpu,host=a heat=201 ${at(30)}`])
+  t.equal(storms(await second.settled(5)), 1)
+})
+
 t.test('what is no composite is refused with what to write', async (t) => {
   const { run } = await start(t)
   for (const query of plain) await run(query)
@@ -125,7 +146,7 @@ t.test('composites are bounded in number, and so is what they remember', async (
 })
 
 t.test('work for many composites yields, and is for those that name the trigger alone', async (t) => {
-  const composites = new Composites(10)
+  const composites = new Composites(10, () => 'id')
   const tagged = (member: string, i: number) => {
     const created = parseStatement(`CREATE TRIGGER c${i} ON SIGNALS (${member}, other) WITHIN INTERVAL '1m' BY (host)`, {
       maxBytes: 1000,
@@ -139,7 +160,10 @@ t.test('work for many composites yields, and is for those that name the trigger 
   for (let i = 0; i < 300; i++) tagged('hot', i)
   for (let i = 300; i < 400; i++) tagged('cold', i)
   const signals = (name: string) =>
-    Array.from({ length: 1000 }, (_, i) => ({ trigger_name: name, tags: { host: `h${i}` }, timestamp: '1', severity: 'info' }) as unknown as Signal)
+    Array.from(
+      { length: 1000 },
+      (_, i) => ({ trigger_id: 'id', trigger_name: name, tags: { host: `h${i}` }, timestamp: '1', severity: 'info' }) as unknown as Signal,
+    )
   const yields = (name: string): number => {
     const changes = { put: new Map(), deleted: new Set<string>(), floors: new Map() }
     return [...composites.of(signals(name), new Cooldowns(() => 10), changes)].length

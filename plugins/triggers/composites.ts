@@ -17,8 +17,8 @@ const PAIRS = 64
 
 interface Group {
   tags: Record<string, string>
-  /** By member: the newest point that it fired for. */
-  newest: (Pick<Signal, 'severity'> & { time: bigint })[]
+  /** By member: the newest point that it fired for. It may have been dropped since, and another be of its name. */
+  newest: (Pick<Signal, 'severity' | 'trigger_id'> & { time: bigint })[]
 }
 
 interface Known {
@@ -32,10 +32,12 @@ export class Composites {
   /** By composite and values of its tags, in the order in which they were met. */
   private readonly groups = new FifoMap<string, Group>()
   private readonly most: number
+  private readonly idOf: (name: string) => string | undefined
 
-  /** @param most groups that are remembered, of all; the one that was met longest ago goes. */
-  constructor(most: number) {
+  /** @param most groups that are remembered, of all; the one that was met longest ago goes. @param idOf the trigger that there is of a name. */
+  constructor(most: number, idOf: (name: string) => string | undefined) {
     this.most = most
+    this.idOf = idOf
   }
 
   get size(): number {
@@ -94,19 +96,22 @@ export class Composites {
         const { trigger } = known
         if (!trigger.alive) continue
         const group = this.note(known, signal)
-        const found = trigger.enabled ? completed(known, group) : undefined
+        if (group === undefined) continue
+        const found = trigger.enabled ? this.completed(known, group) : undefined
         if (found !== undefined && cooldowns.judgeTime(trigger, group.tags, BigInt(found.timestamp), changes) === 'fires') composed.push(found)
       }
     }
     return composed
   }
 
-  private note({ trigger, composite }: Known, { trigger_name, tags, timestamp, severity }: Signal): Group {
+  /** @returns undefined for a signal of a member that is not there any more. */
+  private note({ trigger, composite }: Known, { trigger_id, trigger_name, tags, timestamp, severity }: Signal): Group | undefined {
+    if (trigger_id !== this.idOf(trigger_name)) return undefined
     const group = this.group(trigger.id, composite, tags)
     const place = composite.members.indexOf(trigger_name)
     const time = BigInt(timestamp)
     const known = group.newest[place]
-    if (known === undefined || time >= known.time) group.newest[place] = { time, severity }
+    if (known?.trigger_id !== trigger_id || time >= known.time) group.newest[place] = { time, severity, trigger_id }
     return group
   }
 
@@ -119,31 +124,31 @@ export class Composites {
     if (this.groups.size > this.most) this.groups.delete(this.groups.oldest() as string)
     return known
   }
-}
 
-/** The signal of a composite whose members have all fired within its span. */
-function completed({ trigger, composite: { members, within } }: Known, { tags, newest }: Group): Signal | undefined {
-  let first: bigint | undefined
-  let last: bigint | undefined
-  let worst = 0
-  for (let i = 0; i < members.length; i++) {
-    const point = newest[i]
-    if (point === undefined) return undefined
-    if (first === undefined || point.time < first) first = point.time
-    if (last === undefined || point.time > last) last = point.time
-    worst = Math.max(worst, SEVERITIES.indexOf(point.severity))
-  }
-  if (first === undefined || last === undefined || last - first > within) return undefined
-  const timestamp = String(last)
-  return {
-    event_id: eventId(trigger.id, tags, timestamp),
-    trigger_id: trigger.id,
-    trigger_name: trigger.name,
-    measurement: trigger.measurement,
-    tags,
-    timestamp,
-    severity: SEVERITIES[worst],
-    value: members.length,
-    metadata: { sequence: 0, condition: signalCondition(trigger.conditionText) },
+  /** The signal of a composite whose members have all fired within its span. */
+  private completed({ trigger, composite: { members, within } }: Known, { tags, newest }: Group): Signal | undefined {
+    let first: bigint | undefined
+    let last: bigint | undefined
+    let worst = 0
+    for (let i = 0; i < members.length; i++) {
+      const point = newest[i]
+      if (point === undefined || point.trigger_id !== this.idOf(members[i])) return undefined
+      if (first === undefined || point.time < first) first = point.time
+      if (last === undefined || point.time > last) last = point.time
+      worst = Math.max(worst, SEVERITIES.indexOf(point.severity))
+    }
+    if (first === undefined || last === undefined || last - first > within) return undefined
+    const timestamp = String(last)
+    return {
+      event_id: eventId(trigger.id, tags, timestamp),
+      trigger_id: trigger.id,
+      trigger_name: trigger.name,
+      measurement: trigger.measurement,
+      tags,
+      timestamp,
+      severity: SEVERITIES[worst],
+      value: members.length,
+      metadata: { sequence: 0, condition: signalCondition(trigger.conditionText) },
+    }
   }
 }

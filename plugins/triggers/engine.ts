@@ -133,10 +133,18 @@ export class Engine {
         this.watch(tenant)
         return trigger
       } catch (error) {
-        await this.takeAway(() => this.undefine(namespace, trigger))
+        const undo = (): Promise<void> => this.undo(namespace, trigger)
+        await this.takeAway(undo, () => this.oneByOne(namespace, undo))
         throw error
       }
     })
+  }
+
+  /** Of a trigger that could not be made. One of which only the answer was lost is there. */
+  private async undo(namespace: string, trigger: Trigger): Promise<void> {
+    const found = await this.store.trigger(namespace, trigger.name)
+    if (found?.kept.id === trigger.id) await this.takeUpOf(namespace, [trigger.name])
+    else await this.undefine(namespace, trigger)
   }
 
   /** @throws BAD_REQUEST when there is none. */
@@ -433,13 +441,13 @@ export class Engine {
       if (!used.has(`${namespace}/${name}`)) await this.options.webhooks()?.remove({ owner: this.options.id, namespace, name })
   }
 
-  /** A trigger that is gone is so whether this works or not: then it is tried again, by `rest` and by the next start. Never rejects. */
-  private async takeAway(work: () => Promise<void>): Promise<void> {
+  /** A trigger that is gone is so whether this works or not: then it is tried again, by `rest` and by the next start. Never rejects. @param again how. */
+  private async takeAway(work: () => Promise<void>, again = work): Promise<void> {
     try {
       await work()
     } catch (err) {
       this.options.log.warn({ err }, 'cannot take away what is left of triggers that are gone; it is tried again')
-      this.left.push(work)
+      this.left.push(again)
     }
   }
 

@@ -56,7 +56,7 @@ export class Tenant {
   /** @param most cooldowns that there may be. @param groups of composites that are remembered. */
   constructor(namespace: string, shared: Shared, most: () => number, groups: number) {
     this.namespace = namespace
-    this.composites = new Composites(groups)
+    this.composites = new Composites(groups, (name) => this.triggers.get(name)?.id)
     this.shared = shared
     this.most = most
     this.cooldowns = new Cooldowns(most)

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { Clock, Plugin, SignalSink } from 'svcdb'
 import { SIGNAL_SINK } from 'svcdb'
 import { AGENT_PLANES, type AgentPlanes, defineAgent, defineSkill, type Json, type OperatedPlane, type Skill } from 'svcdb/agents'
+import { SvcError } from 'svcdb/lib/errors'
 import { Type } from 'svcdb/lib/schema'
 import { loadEngine, ManualClock, run as runCli } from 'svcdb/testkit'
 import t from 'tap'
@@ -258,6 +259,51 @@ t.test('a daily schedule comes after a clock that was ahead, on a node that is s
   }
   t.same(begun, [0, 0, 1, 1, 2])
 })
+
+for (const nth of [1, 2])
+  for (const committed of [false, true])
+    t.test(
+      `a schedule whose transaction ${nth} fails, ${committed ? 'after' : 'before'} its commit, is tried again soon, and begins its run once`,
+      async (t) => {
+        const storage = (await loadEngine('memory', '.')).createEngine({ config: {}, now: Date.now } as never)
+        const stateOf = storage.state?.bind(storage) as NonNullable<typeof storage.state>
+        let left = Number.POSITIVE_INFINITY
+        storage.state = (owner) => {
+          const state = stateOf(owner)
+          const transaction: typeof state.transaction = async (body) => {
+            const fails = owner === 'agent_plane' && --left === 0
+            if (fails && !committed) throw new SvcError('OVERLOADED', 'the state store is out of reach')
+            const value = await state.transaction(body)
+            if (fails) throw new SvcError('OVERLOADED', 'whether it was stored is not known')
+            return value
+          }
+          return Object.assign(Object.create(state), { transaction })
+        }
+        const clock = new ManualClock(Date.UTC(2026, 10, 23, 23, 59, 30))
+        const begun = new Set<string>()
+        const daily = defineSkill({
+          capability: 'daily',
+          summary: 'Of a test',
+          input: Type.Any(),
+          output: Type.Null(),
+          async invoke({ run }) {
+            begun.add(run)
+            return null
+          },
+        })
+        const config = { agent_plane: { sweep_interval_secs: 40, schedules: [{ name: 'daily', every_secs: 86_400, capability: 'daily' }] } }
+        await start(t, [daily], { config, storage, clock })
+        await clock.advance(24 * HOUR - 1)
+        left = nth
+        await clock.advance(2 * 60_000)
+        t.ok(left <= 0, 'it has failed')
+        t.equal(begun.size, 1)
+        await clock.advance(23 * HOUR)
+        t.equal(begun.size, 1)
+        await clock.advance(HOUR + 2 * 60_000)
+        t.equal(begun.size, 2, 'that of the next day')
+      },
+    )
 
 t.test('what begins runs of a tenant that is not there is refused at the start', async (t) => {
   for (const [rules, message] of [

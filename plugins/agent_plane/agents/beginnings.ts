@@ -129,6 +129,8 @@ export function beginningsOf({ label, ...event }: AgentEvent, tenant: string, { 
 
 /** Schedules of a minute and more go on over restarts; what is more often than that is due soon after a start anyway. */
 const KEPT_MS = 60_000
+/** After a failure, such as of a state store that is out of reach; the next time may be a day away. */
+const RETRY_MS = 60_000
 
 /** In setup. */
 export function addSchedules(svc: Svc, config: AgentPlaneConfig, planes: Planes): void {
@@ -138,6 +140,8 @@ export function addSchedules(svc: Svc, config: AgentPlaneConfig, planes: Planes)
     const slotKey = `schedule_slot/${name}`
     const state = () => planes.named(tenant).running.state
     let own = -1
+    /** When it was begun, as the monotonic clock has it; and its number while it is not known to have gone through. */
+    let tried: { at: number; slot?: number } | undefined
     /** The number of the time that has come: a clock that was set back does not tell those again that have had their runs. */
     const nextSlot = async (now: number): Promise<number> => {
       const last = Math.round(((await state().get<number>(slotKey)) ?? 0) / everyMs)
@@ -151,7 +155,13 @@ export function addSchedules(svc: Svc, config: AgentPlaneConfig, planes: Planes)
     }
     const job = async (): Promise<void> => {
       const now = svc.clock.now()
-      const slot = await nextSlot(now)
+      const at = svc.clock.monotonic()
+      const since = tried === undefined ? Number.POSITIVE_INFINITY : at - tried.at
+      // It has gone through, and only that was not noted.
+      if (tried !== undefined && tried.slot === undefined && since < everyMs / 2) return
+      // One that failed may have begun its run.
+      const slot = (since < everyMs ? tried?.slot : undefined) ?? (await nextSlot(now))
+      tried = { at: slot === tried?.slot ? tried.at : at, slot }
       const request = { capability, input: input as Json, idempotencyKey: `schedule:${name}:${slot}`, actor: actorOf(`schedule/${name}`) }
       const later = await begin(svc, planes.named(tenant), request)
       // The next time comes by itself.
@@ -160,6 +170,7 @@ export function addSchedules(svc: Svc, config: AgentPlaneConfig, planes: Planes)
         tx.put(slotKey, slot * everyMs)
         if (everyMs >= KEPT_MS) tx.put(key, now)
       })
+      tried = { at }
     }
     /** Goes on where a process before this one has left it: a node may be started anew more often than it is due. */
     const first = async (): Promise<number> => {
@@ -174,6 +185,6 @@ export function addSchedules(svc: Svc, config: AgentPlaneConfig, planes: Planes)
           .catch((err: Error) => svc.log.warn({ err, schedule: name }, 'the time of a schedule was not kept'))
       return Math.max(0, since + everyMs - now)
     }
-    svc.schedule(`agents_${name}`, everyMs, job, { first, jitter: 0 })
+    svc.schedule(`agents_${name}`, everyMs, job, { first, retry: RETRY_MS, jitter: 0 })
   }
 }

@@ -44,7 +44,8 @@ export function checkedEvent(
     throw refuse(`a correlation key has at most ${MAX_TEXT} characters in its namespace, and in its value`)
   let text: string
   try {
-    text = canonical(payload)
+    // As deep as it is within its event.
+    text = canonical([payload]).slice(1, -1)
   } catch (error) {
     throw refuse((error as Error).message)
   }

@@ -160,15 +160,24 @@ export class StepRecords {
   endOfWait(kind: string, key: string, { event, until }: Wait, arrived: AgentEvent | undefined): NewRecord {
     if (arrived !== undefined) {
       const { source, payload, label } = arrived
-      const bytes = Buffer.byteLength(canonical(arrived))
-      if (bytes > MAX_CONTENT_BYTES)
-        return this.failedForGood(key, `cannot take the event "${arrived.kind}": its ${bytes} bytes are more than the ${MAX_CONTENT_BYTES} of a record`)
+      const problem = problemOf(arrived)
+      if (problem !== undefined) return this.failedForGood(key, `cannot take the event "${arrived.kind}": ${problem}`)
       if (event?.kind !== TASK_DECIDED) return this.done(key, arrived, label ?? DECLARED, { source })
       const { decided_by: actor, basis } = payload as unknown as TaskDecision
       return this.done(key, kind === TASK ? payload : arrived, label ?? DECLARED, { source, by: { actor, basis } })
     }
     if (event === undefined) return this.done(key, null, DECLARED)
     return this.failedForGood(key, `no event "${event.kind}" has come by ${instant(until)}`)
+  }
+}
+
+/** Why no record can have it. */
+function problemOf(arrived: AgentEvent): string | undefined {
+  try {
+    const bytes = Buffer.byteLength(canonical(arrived))
+    return bytes > MAX_CONTENT_BYTES ? `its ${bytes} bytes are more than the ${MAX_CONTENT_BYTES} of a record` : undefined
+  } catch (error) {
+    return (error as Error).message
   }
 }
 

@@ -6,6 +6,7 @@ import { start } from '../testing/node.ts'
 import { oneAgent } from '../testing/one-agent.ts'
 
 const LARGE = 'x'.repeat(2 << 20)
+const deep = (levels: number): Json => JSON.parse('['.repeat(levels) + ']'.repeat(levels))
 const HALF = '\ud83d'
 const TOO_MANY = /bytes are more than the 1032192 of a record/
 
@@ -14,7 +15,7 @@ const steps: Record<string, { asks(ctx: StepContext): Promise<unknown>; said: Re
   'a note with half a character': { asks: (ctx) => ctx.note(HALF), said: /surrogate/ },
   'large arguments': { asks: (ctx) => ctx.effect({ kind: 'k', args: LARGE, mutates: false }, async () => 1), said: TOO_MANY },
   'deep arguments': {
-    asks: (ctx) => ctx.effect({ kind: 'k', args: JSON.parse('['.repeat(600) + ']'.repeat(600)), mutates: false }, async () => 1),
+    asks: (ctx) => ctx.effect({ kind: 'k', args: deep(600), mutates: false }, async () => 1),
     said: /nested more than 512 deep/,
   },
   'a large sink': { asks: (ctx) => ctx.sink({ kind: 'k', args: LARGE, accepts: 'secret' as never, mutates: false }, async () => 1), said: TOO_MANY },
@@ -56,9 +57,28 @@ t.test('a group that is too large for its record fails the step', async (t) => {
   t.match(await run('group.do', null), { status: 'failed', reason: /cannot keep a record "GroupOpened": it has \d+ bytes/ })
 })
 
+t.test('an event that is nested too deep for a record is refused where it comes', async (t) => {
+  const correlation = [{ namespace: 'n', value: 'v' }]
+  const skill = defineSkill({
+    capability: 'wait.do',
+    summary: 'Of a test',
+    input: Type.Any(),
+    output: Type.Any(),
+    invoke: (ctx) => ctx.awaitEvent({ kind: 'k', correlation, withinMs: 3_600_000 }).then(({ payload }) => payload),
+  })
+  const { plane } = await start(t, [skill])
+  const { run } = await plane.run({ capability: 'wait.do', input: null, actor: 'me' })
+  t.equal(await plane.settled(run), 'suspended')
+  const deliver = (id: string, levels: number) => plane.deliver({ id, source: 's', kind: 'k', correlation, payload: deep(levels) })
+  await t.rejects(deliver('a', 512), { code: 'BAD_REQUEST', message: /nested more than 512 deep/ })
+  t.match(await deliver('b', 511), { delivery: 'resumed', run })
+  t.equal(await plane.settled(run), 'succeeded')
+})
+
 const ends: Record<string, { does(): Promise<Json>; status?: string; said: RegExp }> = {
   // What it did stands, and nothing says how to undo it.
   'much that a commissioned run gives': { does: async () => LARGE, status: 'quarantined', said: TOO_MANY },
+  'what a commissioned run gives that is nested deep': { does: async () => deep(512), status: 'quarantined', said: /nested more than 512 deep/ },
   'a long reason of a commissioned run': { does: () => Promise.reject(new Error(LARGE)), said: /"child.do" is failed: xxx/ },
   'half a character in the reason of one': { does: () => Promise.reject(new Error(HALF)), said: /"child.do" is failed: / },
 }

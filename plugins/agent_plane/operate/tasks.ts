@@ -2,8 +2,9 @@
 import type { Task, TaskCaller, TaskOperations, TaskView } from 'svcdb/agents'
 import { inTurns, type Work } from 'svcdb/lib/event-loop'
 import { instant } from '../record/names.ts'
-import { type Desk, mayDecide, withheldOf } from '../tasks/desk.ts'
+import { type Desk, mayDecide } from '../tasks/desk.ts'
 import { rendered } from '../tasks/rendering.ts'
+import { withheldOf } from '../tasks/request.ts'
 import { isPending } from '../tasks/store.ts'
 
 export class OperatedTasks implements TaskOperations {

@@ -7,7 +7,7 @@ import { actingOf } from '../quota/store.ts'
 import { canonical } from '../record/canonical.ts'
 import { requireWhole } from '../record/text.ts'
 import { FINAL, statusOf } from '../store/runs.ts'
-import { digestOf, problemOf } from './request.ts'
+import { problemOf, withheldOf } from './request.ts'
 import { backlogOf, freed, isPending, overdueTasks, putTask, queueFor, settleTask, taskOf } from './store.ts'
 
 const ID = /^(?:task_)?([0-9a-f]{64})$/
@@ -32,11 +32,6 @@ function parseTaskId(text: string): string {
 
 export function mayDecide({ excluded, candidate_roles: wanted }: Task, caller: Pick<TaskCaller, 'actor' | 'roles' | 'acting_as'>): boolean {
   return !isExcluded(excluded, caller) && hasRole(wanted, caller)
-}
-
-/** Why the proposal is not shown; undefined = it is. */
-export function withheldOf(task: Task): Withheld | undefined {
-  return task.withheld ?? (digestOf(task.justification) === task.digest ? undefined : 'undecodable')
 }
 
 function isExcluded(excluded: readonly string[], { actor, acting_as: chain = [] }: Pick<TaskCaller, 'actor' | 'acting_as'>): boolean {
@@ -197,7 +192,8 @@ function amendmentOf(given: Json | undefined): Json | undefined {
   if (given === undefined || given === null) return undefined
   let text: string
   try {
-    text = canonical(given)
+    // As deep as it is within the event that tells its run.
+    text = canonical([[given]]).slice(2, -2)
   } catch (error) {
     throw new SvcError('INVALID_BODY', `cannot use the amendment: ${(error as Error).message}`)
   }

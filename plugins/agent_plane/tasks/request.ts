@@ -1,5 +1,5 @@
 /** What a step asks a person, checked, and the task that it becomes. */
-import type { Expiry, Justification, Label, Prose, Task, TaskPriority, TaskRequest } from 'svcdb/agents'
+import type { Expiry, Justification, Label, Prose, Task, TaskPriority, TaskRequest, Withheld } from 'svcdb/agents'
 import { SchemaReader, Type } from 'svcdb/lib/schema'
 import { canonical } from '../record/canonical.ts'
 import { digest } from '../record/names.ts'
@@ -97,6 +97,11 @@ const DOMAIN = 'svc.task.justification.v1'
 
 export function digestOf(justification: Justification): string {
   return digest(DOMAIN, justification)
+}
+
+/** Why the proposal is not shown, and so not approved; undefined = it is. */
+export function withheldOf(task: Task): Withheld | undefined {
+  return task.withheld ?? (digestOf(task.justification) === task.digest ? undefined : 'undecodable')
 }
 
 export function taskIdOf(run: string, effect: string): string {

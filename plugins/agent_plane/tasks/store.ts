@@ -8,7 +8,7 @@ import { type AgentEvent, type CorrelationKey, type Expiry, TASK_DECIDED, type T
 import { instant } from '../record/names.ts'
 import { announce } from '../store/events.ts'
 import type { SweptEntry } from '../store/sealed-run.ts'
-import { newTask, type Opening, taskIdOf } from './request.ts'
+import { newTask, type Opening, taskIdOf, withheldOf } from './request.ts'
 
 const TASK_SOURCE = 'svc.tasks'
 /** Who decides where nobody has. */
@@ -136,8 +136,11 @@ export async function sweepTasks(tx: StateTransaction, now: number, limit: numbe
       swept.push({ ...about, action: 'task_escalated' })
       continue
     }
-    const approved = task.on_expiry.policy === 'proceed'
-    const reason = `nobody has decided by ${instant(task.due ?? now)}`
+    const proceeds = task.on_expiry.policy === 'proceed'
+    const withheld = proceeds ? withheldOf(task) : undefined
+    // As for persons.
+    const approved = proceeds && withheld === undefined
+    const reason = `nobody has decided by ${instant(task.due ?? now)}${withheld === undefined ? '' : `, and its proposal is ${withheld}`}`
     await settleTask(tx, task, { approved, decided_by: NOBODY, basis: 'asserted', reason, expired: true })
     swept.push({ ...about, action: 'task_expired' })
   }

@@ -1,6 +1,6 @@
 /** What the store of tasks and the desk over it do, whatever state store is below them. */
 import type { StateStore } from 'svcdb'
-import { OWN, ownProse, TASK_DECIDED, type Task, type TaskCaller, type TaskRequest, taskKey } from 'svcdb/agents'
+import { type Json, OWN, ownProse, TASK_DECIDED, type Task, type TaskCaller, type TaskRequest, taskKey } from 'svcdb/agents'
 import { seeded } from 'svcdb/lib/random'
 import { Type } from 'svcdb/lib/schema'
 import type { Test } from 'tap'
@@ -202,6 +202,10 @@ export const taskRules: readonly (readonly [string, (t: Test, state: StateStore)
       t.match(await decide(unknown, 'less', { approved: false }), { approved: false, amendment: 'less' }, 'advice')
       const { id: free } = await opened(state)
       t.match(await decide(free, { later: true }), { amendment: { later: true } })
+      const deep = (levels: number): Json => JSON.parse('['.repeat(levels) + ']'.repeat(levels))
+      const { id: nested } = await opened(state)
+      await t.rejects(decide(nested, deep(511)), { code: 'INVALID_BODY', message: /nested more than 512 deep/ }, 'the run has it within an event')
+      t.match(await decide(nested, deep(510)), { approved: true })
       const hidden = await opened(state)
       await desk.withhold(hidden.id, 'erased')
       t.match(await desk.task(hidden.id), { withheld: 'erased', digest: hidden.digest, justification: { proposed_action: null } })
@@ -212,6 +216,23 @@ export const taskRules: readonly (readonly [string, (t: Test, state: StateStore)
         tx.put(`task/${damaged.id}`, { ...damaged, justification: { ...damaged.justification, proposed_action: { cents: 9999 } } }),
       )
       await t.rejects(decide(damaged.id, null), { code: 'INVALID_BODY', message: /undecodable/ })
+    },
+  ],
+  [
+    'an end by time lets nothing pass that nobody may approve',
+    async (t, state) => {
+      const clock = { now: NOW }
+      const desk = deskOver(state, clock)
+      const ends = () => opened(state, { withinMs: HOUR, on_expiry: { policy: 'proceed', allow_unattended: true } })
+      const [shown, hidden, damaged] = [await ends(), await ends(), await ends()]
+      await desk.withhold(hidden.id, 'erased')
+      const { justification } = damaged
+      await state.transaction((tx) => tx.put(`task/${damaged.id}`, { ...damaged, justification: { ...justification, proposed_action: { cents: 9999 } } }))
+      clock.now = NOW + HOUR
+      await state.transaction((tx) => sweepTasks(tx, clock.now, 512))
+      t.match(await desk.task(shown.id), { state: 'expired', decision: { approved: true } })
+      t.match(await desk.task(hidden.id), { state: 'expired', decision: { approved: false, reason: /and its proposal is erased/ } })
+      t.match(await desk.task(damaged.id), { state: 'expired', decision: { approved: false, reason: /and its proposal is undecodable/ } })
     },
   ],
   [
