@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { FifoMap } from '../lib/cache/index.ts'
+import { SvcError } from '../lib/errors/index.ts'
 
 /** Of the keys of the fullest namespace, what gives way before it is looked for again. */
 const GIVES_WAY = 4
@@ -16,6 +17,7 @@ export class IdempotencyKeys {
   private readonly windowMs: number
   private readonly capacity: number
   private readonly now: () => number
+  private readonly waitMs: number
   /** Of each its keys, and when each was claimed. */
   private readonly namespaces = new Map<string, FifoMap<string, number>>()
   private count = 0
@@ -25,8 +27,12 @@ export class IdempotencyKeys {
   /** What goes on under a key, from its claim on: resolves to whether it was stored. A key that is forgotten meanwhile is waited for all the same. */
   private readonly underWay = new Map<string, PromiseWithResolvers<boolean>>()
 
-  /** @param now milliseconds that never go back. */
-  constructor(windowMs: number, capacity: number, now: () => number) {
+  /**
+   * @param now milliseconds that never go back.
+   * @param waitMs for which a call waits for what is under way with its key; 0 = for as long as it takes.
+   */
+  constructor(windowMs: number, capacity: number, now: () => number, waitMs = 0) {
+    this.waitMs = waitMs
     this.windowMs = windowMs
     this.capacity = capacity
     this.now = now
@@ -66,17 +72,24 @@ export class IdempotencyKeys {
   /**
    * Claims a key, when what goes on under it is over: only what is stored may be left out.
    * @param waits called before each wait. @returns false when it was stored within the window. Whoever has it says what became of it by `end`.
+   * @throws WRITE_TIMEOUT when what is under way takes too long.
    */
   async enter(key: string, waits?: () => void): Promise<boolean> {
     for (let before = this.underWay.get(key); before !== undefined; before = this.underWay.get(key)) {
       waits?.()
-      if (await before.promise) return false
+      if (await within(before.promise, this.waitMs, this.tooLong)) return false
     }
     if (!this.claim(key)) return false
     // In the same turn: another may ask before the caller goes on.
     this.underWay.set(key, Promise.withResolvers())
     return true
   }
+
+  private readonly tooLong = (): SvcError =>
+    new SvcError(
+      'WRITE_TIMEOUT',
+      `a write with the same key has been under way for more than ${this.waitMs / 1000} s; send it again with that key, it is stored once`,
+    )
 
   /** Call it once for each key that was entered. */
   end(key: string, stored: boolean): void {
@@ -137,6 +150,15 @@ export class IdempotencyKeys {
     for (const [each, { size }] of this.namespaces) if (size > most) [namespace, most] = [each, size]
     return { namespace, keys: Math.ceil(most / GIVES_WAY) }
   }
+}
+
+/** @param limitMs 0 = for as long as it takes. @throws late when the time is over. The work goes on. */
+export function within<T>(work: Promise<T>, limitMs: number, late: () => SvcError): Promise<T> {
+  if (limitMs <= 0) return work
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(late()), limitMs)
+    work.then(resolve, reject).finally(() => clearTimeout(timer))
+  })
 }
 
 /** Of a key that was made otherwise it is the empty one. */

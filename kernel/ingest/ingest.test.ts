@@ -106,6 +106,26 @@ t.test('a late write answers that it may still be applied', async (t) => {
   t.equal(recycled.length, 0, 'the storage still has the batch')
 })
 
+t.test('the key of a late write is under way until the storage is done: a repeat is not written beside it', async (t) => {
+  const under: PromiseWithResolvers<WriteResult>[] = []
+  const { gate, recycled } = setup(t, () => (under[under.length] = Promise.withResolvers<WriteResult>()).promise, { writeTimeoutMs: 10 })
+  const write = (idempotencyKey: string) => gate.write(contextOf(), { idempotencyKey }, fill)
+  for (const key of ['stored', 'failed']) {
+    await t.rejects(write(key), { code: 'WRITE_TIMEOUT' })
+    await t.rejects(write(key), { code: 'WRITE_TIMEOUT', message: /same key.*under way/ }, 'nobody knows yet')
+  }
+  t.equal(under.length, 2, 'the storage has each once')
+  t.equal(recycled.length, 2)
+  const repeated = write('stored')
+  under[0].resolve(ok)
+  await t.rejects(repeated, { code: 'CONFLICT' })
+  under[1].reject(new SvcError('IO_ERROR', 'the log failed'))
+  const again = write('failed')
+  await new Promise(setImmediate)
+  under[2].resolve(ok)
+  await t.resolves(again, 'the key is free')
+})
+
 t.test('a batch goes back when filling it fails, at once or later, or when it stays empty', async (t) => {
   let writes = 0
   const { gate, taken, recycled } = setup(t, async () => {

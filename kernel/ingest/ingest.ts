@@ -10,13 +10,15 @@ import { traced } from '../lib/trace/index.ts'
 import type { Counter, Histogram, Metrics } from '../metrics.ts'
 import type { Clock } from '../plugin.ts'
 import type { Storage, WriteOptions, WriteResult } from '../storage/storage.ts'
-import { IdempotencyKeys } from './idempotency-keys.ts'
+import { IdempotencyKeys, within } from './idempotency-keys.ts'
 import { type Points, type PointsOptions, PointWriter } from './point-writer.ts'
 
 /** What the storage is told, and what the gate needs to know. */
 export interface IngestOptions extends WriteOptions {
   /** The caller's Idempotency-Key header, as it came. */
   idempotencyKey?: string | undefined
+  /** Called with what becomes of a write that goes on after its WRITE_TIMEOUT, for callers with keys of their own. */
+  late?: ((written: Promise<WriteResult>) => void) | undefined
 }
 
 /** Fills a batch: called once and at once, before `write` first waits. The batch may be touched until what it returns is settled, and never afterwards. */
@@ -105,7 +107,7 @@ export class IngestGate implements Ingest {
     this.now = () => clock.now()
     this.nowNanos = () => clock.nowNanos()
     this.monotonic = () => clock.monotonic()
-    this.keys = new IdempotencyKeys(limits.dedupWindowMs, limits.maxDedupEntries, () => clock.monotonic())
+    this.keys = new IdempotencyKeys(limits.dedupWindowMs, limits.maxDedupEntries, () => clock.monotonic(), limits.writeTimeoutMs)
     this.errors = metrics.counter('write_errors_total', 'Writes that failed, whole or in part, by reason', ['reason'])
     for (const reason of ['storage_full', 'timeout', 'rejected', 'panic']) this.errors.inc({ reason }, 0)
     this.stored = metrics.counter('points_written_total', 'Points stored, whatever they came by')
@@ -209,7 +211,10 @@ export class IngestGate implements Ingest {
     return storage
   }
 
-  /** Writes batches under the caller's key. It is free again when one of them failed, and when nothing was stored: the caller may correct the points and try again. */
+  /**
+   * Writes batches under the caller's key. It is free again when one of them failed, and when nothing was stored: the caller may correct the points and try again.
+   * It is under way for as long as the storage is, also when that is longer than the time limit: points without a time would be stored twice.
+   */
   private async keyed(storage: Storage, batches: WriteBatch[], context: CallContext, options: IngestOptions): Promise<PromiseSettledResult<WriteResult>[]> {
     if (batches.length === 0) return []
     let key: string | undefined
@@ -221,8 +226,16 @@ export class IngestGate implements Ingest {
       this.count(context, reasonOf(classify(error)))
       throw error
     }
-    const results = await Promise.allSettled(batches.map((batch) => this.store(storage, batch, context, options)))
-    if (key !== undefined) this.keys.end(key, isStored(results))
+    const ends: Promise<WriteResult>[] = []
+    const answers = batches.map((batch, i) => {
+      const late = (written: Promise<WriteResult>) => {
+        ends[i] = written
+        options.late?.(written)
+      }
+      return this.store(storage, batch, context, { ...options, late })
+    })
+    const results = await Promise.allSettled(answers)
+    if (key !== undefined) void Promise.allSettled(answers.map((answer, i) => ends[i] ?? answer)).then((ended) => this.keys.end(key, isStored(ended)))
     return results
   }
 
@@ -251,7 +264,10 @@ export class IngestGate implements Ingest {
         span?.set('svc.rows', batch.rows)
         return storage.write(batch, { backfill, nonFinite })
       })
-      const result = await (this.limits.writeTimeoutMs > 0 ? within(written, this.limits.writeTimeoutMs) : written)
+      const result = await within(written, this.limits.writeTimeoutMs, () => {
+        options.late?.(written)
+        return this.tooLong()
+      })
       this.duration.observe((this.monotonic() - began) / 1000)
       this.stored.inc(result.written)
       if (backfill) this.backfilled.inc(result.written)
@@ -262,6 +278,11 @@ export class IngestGate implements Ingest {
       this.count(context, reasonOf(classify(error)))
       throw error
     }
+  }
+
+  private tooLong(): SvcError {
+    const text = `the write took longer than ${this.limits.writeTimeoutMs / 1000} s; it may still be applied, and retrying is safe`
+    return new SvcError('WRITE_TIMEOUT', `${text}; raise server.write_timeout_secs if the disk is slow`)
   }
 }
 
@@ -284,16 +305,6 @@ function repeated({ idempotencyKey }: IngestOptions): SvcError {
 function isStored(results: readonly PromiseSettledResult<WriteResult>[]): boolean {
   const whole = results.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
   return whole.length === results.length && whole.some(({ written, rejected }) => written > 0 || rejected === 0)
-}
-
-function within(write: Promise<WriteResult>, limitMs: number): Promise<WriteResult> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      const text = `the write took longer than ${limitMs / 1000} s; it may still be applied, and retrying is safe; raise server.write_timeout_secs if the disk is slow`
-      reject(new SvcError('WRITE_TIMEOUT', text))
-    }, limitMs)
-    write.then(resolve, reject).finally(() => clearTimeout(timer))
-  })
 }
 
 function reasonOf(error: SvcError): string {

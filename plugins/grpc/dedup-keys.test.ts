@@ -6,7 +6,7 @@ const context = { namespace: 'n', principal: 'p' } as CallContext
 
 function keysOf() {
   const clock = { now: 0 }
-  const server = { dedup_window_secs: 60, max_dedup_entries: 8 }
+  const server = { dedup_window_secs: 60, max_dedup_entries: 8, write_timeout_secs: 0 }
   const keys = new DedupKeys({ server, clock: { monotonic: () => clock.now } } as never)
   return { keys, clock, claim: () => keys.claim(context, 'k') }
 }

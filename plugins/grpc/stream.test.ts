@@ -110,6 +110,35 @@ t.test('the key of a write that failed is free again', async (t) => {
   t.same(await values('m'), [0, 1])
 })
 
+t.test('the key of a write that took too long is under way until the storage is done: a repeat is not stored beside it', async (t) => {
+  const { client, node, send } = await setUp(t, { storage: 'memory', config: { server: { write_timeout_secs: 1 } } })
+  const { storage } = node
+  const write = storage.write.bind(storage)
+  const under: PromiseWithResolvers<void>[] = []
+  storage.write = async (...given) => {
+    under.push(Promise.withResolvers())
+    await under.at(-1)?.promise
+    return write(...given)
+  }
+  // Without a time: each that is stored has one of its own.
+  const request = (measurement: string) => ({ points: [point(measurement, 0, {}, { v: 1 })], dedup_key: measurement })
+  const ways = {
+    unary: () => client.call('Write', request('unary')),
+    stream: () => send([request('stream')]),
+  }
+  const late = await Promise.all(Object.values(ways).map((way) => errorOf(way())))
+  t.same(
+    late.map(({ code }) => code),
+    [4, 4],
+  )
+  const repeats = Object.values(ways).map((way) => way())
+  await sleep(50)
+  t.equal(under.length, 2, 'the storage has each once')
+  for (const each of under) each.resolve()
+  t.match(await Promise.all(repeats), [{ duplicate: true }, { total_written: '0' }])
+  t.equal(under.length, 2)
+})
+
 t.test('a key under way in another stream is waited for', async (t) => {
   const { client, send } = await setUp(t, { section: { stream_batch_interval_ms: 50 } })
   const { stream, answer } = client.streamWrite()

@@ -37,6 +37,8 @@ interface Gathered {
   close(error?: unknown): void
   /** Settles once it is closed. */
   result: Promise<WriteResult>
+  /** What becomes of it if it goes on after its WRITE_TIMEOUT. */
+  late: Promise<WriteResult> | undefined
   rows: number
   bytes: number
   points: number
@@ -153,16 +155,22 @@ export class StreamWrite {
     if (this.gathered !== undefined) return this.gathered
     const gathering = Promise.withResolvers<void>()
     let batch!: WriteBatch
-    const result = this.write((empty) => {
-      batch = empty
-      return gathering.promise
-    })
+    const result = this.write(
+      (empty) => {
+        batch = empty
+        return gathering.promise
+      },
+      (written) => {
+        gathered.late = written
+      },
+    )
     result.catch(nothing) // asked for only where it is written
     const close = (error?: unknown) => (error === undefined ? gathering.resolve() : gathering.reject(error))
-    this.gathered = {
+    const gathered: Gathered = {
       batch,
       close,
       result,
+      late: undefined,
       rows: 0,
       bytes: 0,
       points: 0,
@@ -171,7 +179,7 @@ export class StreamWrite {
       messages: [],
       keys: [],
     }
-    return this.gathered
+    return (this.gathered = gathered)
   }
 
   /** Has what is gathered written; resolves when the batch before is. */
@@ -229,14 +237,20 @@ export class StreamWrite {
       () => {
         const first = result
         result = undefined
-        return first ?? this.write((batch) => this.again(gathered, batch))
+        if (first !== undefined) return first
+        return this.write(
+          (batch) => this.again(gathered, batch),
+          (written) => {
+            gathered.late = written
+          },
+        )
       },
       { ...patience, transient: ({ code }) => code === 'BACKPRESSURE' },
     )
   }
 
-  private write(fill: (batch: WriteBatch) => Promise<void>): Promise<WriteResult> {
-    return this.writer.svc.ingest.write(this.call.context, { backfill: this.backfill }, fill)
+  private write(fill: (batch: WriteBatch) => Promise<void>, late: (written: Promise<WriteResult>) => void): Promise<WriteResult> {
+    return this.writer.svc.ingest.write(this.call.context, { backfill: this.backfill, late }, fill)
   }
 
   /** The same rows in another batch. */
@@ -244,8 +258,11 @@ export class StreamWrite {
     for (const { message, options, from } of messages) await this.writer.decode(message, batch, options, from, this.call)
   }
 
-  private release({ keys }: Gathered, written: boolean): void {
-    for (const key of keys) this.keys.end(key, written)
+  private release({ keys, late, rejected }: Gathered, written: boolean): void {
+    for (const key of keys) {
+      if (late === undefined) this.keys.end(key, written)
+      else this.keys.endLate(key, rejected === 0, late)
+    }
   }
 
   /** The error with the count of what was written before it. */

@@ -39,11 +39,16 @@ export class PointWriter {
     if (key === undefined) refused = await this.store(request, call, envelope)
     else {
       let whole = false
+      let ended = false
+      const late: Late = (written, decodedWhole) => {
+        ended = true
+        this.keys.endLate(key, decodedWhole, written)
+      }
       try {
-        refused = await this.store(request, call, envelope)
+        refused = await this.store(request, call, envelope, late)
         whole = refused.rejected === 0
       } finally {
-        this.keys.end(key, whole)
+        if (!ended) this.keys.end(key, whole)
       }
     }
     if (envelope.forwarded) return forwardedResponse({ ...refused, rejections: refused.rejections.filter(({ position }) => position <= refused.knownTo) })
@@ -61,12 +66,17 @@ export class PointWriter {
     )
   }
 
-  private async store(request: Uint8Array, call: GrpcCall<CallContext>, { backfill, forwarded, dedupKey }: WriteEnvelope): Promise<Stored> {
+  private async store(request: Uint8Array, call: GrpcCall<CallContext>, envelope: WriteEnvelope, whenLate?: Late): Promise<Stored> {
+    const { backfill, forwarded, dedupKey } = envelope
     const idempotencyKey = dedupKey === '' ? call.metadata('idempotency-key') : undefined
     // A time of 0 is then "the server's", which is 0.
     const options = forwarded ? { ...this.options(), now: 0n } : this.options()
-    const { filled: outcome, ...result } = await this.svc.ingest.write(call.context, { backfill, idempotencyKey, nonFinite: forwarded }, (batch) =>
-      this.decode(request, batch, options, 0, call),
+    let decoded: PointsOutcome | undefined
+    const late = (written: Promise<WriteResult>) => whenLate?.(written, decoded?.rejected === 0)
+    const { filled: outcome, ...result } = await this.svc.ingest.write(
+      call.context,
+      { backfill, idempotencyKey, nonFinite: forwarded, late },
+      async (batch) => (decoded = await this.decode(request, batch, options, 0, call)),
     )
     this.written.inc(result.written)
     return { ...together(outcome, result), knownTo: Math.min(toldUpTo(outcome), toldUpTo(result)) }
@@ -91,6 +101,9 @@ export class PointWriter {
     )
   }
 }
+
+/** Takes what becomes of a write that goes on after its WRITE_TIMEOUT. */
+type Late = (written: Promise<WriteResult>, decodedWhole: boolean) => void
 
 interface Stored extends Refused {
   /** All refused points up to this position are listed. */

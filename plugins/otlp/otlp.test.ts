@@ -1,4 +1,5 @@
 import { deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
+import { definePlugin } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { boot, Message, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
@@ -308,6 +309,24 @@ t.test('a retry with its Idempotency-Key', async (t) => {
   const again = await send(node, writeMetrics([gauge('g', 1)]), headers)
   t.equal(again.status, 409)
   t.match(texts(again.body), /CONFLICT: /)
+})
+
+t.test('a measurement that is dropped while a request is read: exporters send it again', async (t) => {
+  let drop: (() => Promise<void>) | undefined
+  const dropper = definePlugin({
+    id: 'dropper',
+    summary: 'Drops a measurement between reading and storing',
+    stability: 'stable',
+    setup: (svc) => svc.ingest.admit(() => drop?.()),
+  })
+  const node = await boot({ plugins: ['otlp', dropper], storage: 'embedded' })
+  t.teardown(() => node.stop())
+  t.equal((await send(node, writeMetrics([gauge('g', 1)]))).status, 204)
+  const body = writeMetrics([gauge('g', 2), gauge('h', 2)])
+  drop = () => node.storage.drop('', 'g')
+  t.match(await send(node, body), { status: 503, retryAfter: '1' })
+  drop = undefined
+  t.equal((await send(node, body)).status, 204)
 })
 
 t.test('what the storage does not take is to come again, and is not said to be written', async (t) => {

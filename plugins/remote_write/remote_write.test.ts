@@ -337,6 +337,30 @@ t.test('a retry with its Idempotency-Key, and storage that takes nothing', async
   await node.stop()
 })
 
+for (const storage of ['memory', 'embedded'])
+  t.test(`a measurement that is dropped while a request is read: it is to come again, whole, and is stored then: ${storage}`, async (t) => {
+    let drop: (() => Promise<void>) | undefined
+    const dropper = definePlugin({
+      id: 'dropper',
+      summary: 'Drops a measurement between reading and storing',
+      stability: 'stable',
+      setup: (svc) => svc.ingest.admit(() => drop?.()),
+    })
+    const node = await boot({ plugins: ['remote_write', dropper], storage })
+    t.teardown(() => node.stop())
+    const list = [up(1), { ...up(2), labels: [['__name__', 'other']] } as WireSeries]
+    t.equal((await send(node, compressSync(writeRequest([up(0, now - 1)])))).status, 204)
+    drop = () => node.storage.drop('', 'up')
+    const headers = { ...V1, 'idempotency-key': 'k' }
+    const body = compressSync(writeRequest(list))
+    t.match(await send(node, body, headers), { status: 503, body: { code: 'BACKPRESSURE', error: /dropped .*send it again/ } })
+    const names = async () => (await node.storage.measurements('')).map(({ name }) => name)
+    t.same(await names(), [], 'nothing of it is stored: points without a time of their own would be stored twice')
+    drop = undefined
+    t.equal((await send(node, body, headers)).status, 204, 'its key is free')
+    t.same(await names(), ['other', 'up'])
+  })
+
 t.test('what the storage does not take is to come again, and is not said to be written', async (t) => {
   const node = await boot({ plugins: ['remote_write'], config: { remote_write: { exemplars_written: 'accepted' } } })
   t.teardown(() => node.stop())

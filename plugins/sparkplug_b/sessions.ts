@@ -162,7 +162,8 @@ export class Sessions {
     session.bdSeq = bdSeq
     // The time is that of the connection's begin: a will is written before there is anything to say.
     if (node === undefined) return
-    if (bdSeq !== undefined && node.bdSeq !== undefined && bdSeq !== node.bdSeq) session.stale = true
+    // After an interruption it may be of a session whose birth was missed. If it is not, the next message of the edge node has its birth asked for.
+    if (bdSeq !== undefined && node.bdSeq !== undefined && bdSeq !== node.bdSeq && node.heard === this.interruptions) session.stale = true
     else {
       session.devices = [...node.devices.keys()]
       this.nodes.delete(key)

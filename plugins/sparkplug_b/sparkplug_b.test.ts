@@ -71,6 +71,22 @@ t.test('the death of an edge node is that of its devices, at the time it comes, 
   t.match(late, { points: [], error: { message: /no birth has said what alias 1 is/ } })
 })
 
+t.test('a death of another session is believed where its birth may have been missed', async (t) => {
+  const { take, sessions, asked } = host()
+  take(NODE, nbirth([metric('a', 'Int8', 1, { alias: 1 })], { bdSeq: 3 }))
+  take('spBv1.0/plant/DBIRTH/edge/d1', { timestamp: NOW, seq: 1, metrics: [] })
+  const death = () => take('spBv1.0/plant/NDEATH/edge', { timestamp: NOW, metrics: [metric('bdSeq', 'UInt64', 4)] }).points
+  t.same(death(), [], 'a connection that holds has brought the last birth')
+  sessions.interrupted()
+  t.same(
+    death().map(({ tags, fields }) => [tags.device_id, fields]),
+    [undefined, 'd1'].map((device) => [device, { online: false, bd_seq: 4n }]),
+  )
+  // If it was the death of an earlier one, what comes next says so.
+  take('spBv1.0/plant/NDATA/edge', { timestamp: NOW, seq: 2, metrics: [{ alias: 1, value: 1, type: 'Int8' }] })
+  t.same(asked, ['plant/edge'])
+})
+
 t.test('a payload that is compressed is refused, and is no birth without metrics', async (t) => {
   const { take } = host()
   take(NODE, nbirth([metric('a', 'Int8', 1, { alias: 1 })]))

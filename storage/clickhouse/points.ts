@@ -47,7 +47,6 @@ interface Stored {
   series: readonly LocalSeries[]
   /** Of the life, when they were looked for. */
   forgotten: number
-  positions: readonly number[]
   written: Promise<unknown>
 }
 
@@ -95,7 +94,7 @@ export class Points {
     )
     if (verdicts.newest !== undefined) window.advance(...verdicts.newest)
     if (verdicts.released) context.resolver.forget()
-    // As they are now: of one that is dropped from here on the rows are refused in the end, and others are stored.
+    // As they are now: with one that is dropped from here on the write is refused in the end, whatever else of it is stored.
     const drafts = verdicts.drafts.map((draft): [Draft, Life] => [draft, this.lifeOf(draft)])
     const forgotten = drafts.map(([, life]) => life.forgotten)
     if (verdicts.rows > 0) await this.storeSeries(drafts)
@@ -198,9 +197,7 @@ export class Points {
         written.push(stored)
       }
     }
-    // The batch is another's when this write is under way.
-    const positions = [...draft.parts.values()].flatMap(({ table, rows }) => rows.map((row) => table.position[row]))
-    return { life, series: draft.series, forgotten, positions, written: Promise.all(written) }
+    return { life, series: draft.series, forgotten, written: Promise.all(written) }
   }
 
   private async acknowledged(stored: readonly Stored[], verdicts: Verdicts, sequence: number): Promise<WriteResult> {
@@ -211,18 +208,12 @@ export class Points {
     // A table that another node has dropped fails an insert.
     const failed = failures.findIndex((error, i) => error !== undefined && !stored[i].life.dropped)
     if (failed >= 0) throw failures[failed]
-    let rows = verdicts.rows
-    const refused = [...verdicts.refused]
-    for (const { life, series: written, forgotten, positions } of stored) {
-      if (!life.dropped) {
-        if (life.released > sequence || life.forgotten > forgotten) await series.store(life, written, log.catalog.sequence)
-        continue
-      }
-      const { code, message } = staleSeries()
-      rows -= positions.length
-      for (const position of positions) refused.push({ code, message, position })
-    }
-    refused.sort((a, b) => a.position - b.position)
+    for (const { life, series: written, forgotten } of stored)
+      if (!life.dropped && (life.released > sequence || life.forgotten > forgotten)) await series.store(life, written, log.catalog.sequence)
+    // What has been stored is stored again with the rest.
+    if (stored.some(({ life }) => life.dropped)) throw staleSeries()
+    const { rows } = verdicts
+    const refused = verdicts.refused.toSorted((a, b) => a.position - b.position)
     return { written: rows, rejected: refused.length, rejections: refused.slice(0, KEPT_REJECTIONS) }
   }
 }

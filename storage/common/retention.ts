@@ -187,9 +187,12 @@ export function unknownMeasurement(verb: string, measurement: string): SvcError 
   return new SvcError('NOT_FOUND', `cannot ${what} measurement "${shown(measurement)}": it does not exist; GET /api/v1/measurements lists those that do`)
 }
 
-/** For a row whose series was deleted or whose measurement was dropped after its decoder looked the series up. */
+/**
+ * For a write with a row whose series was deleted or whose measurement was dropped after its decoder looked the series up. Throw it: nothing of the batch is
+ * stored then, and the same bytes again begin them anew. Senders would drop a row that is refused by itself.
+ */
 export function staleSeries(): SvcError {
-  return new SvcError('CONFLICT', 'cannot write point: its series was deleted or its measurement dropped meanwhile; send it again')
+  return new SvcError('BACKPRESSURE', 'cannot write: a series was deleted or its measurement dropped while its points were being read; send it again')
 }
 
 function shardStart(time: bigint, { shardDurationSecs }: Pick<Limits, 'shardDurationSecs'>): bigint {

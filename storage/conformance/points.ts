@@ -64,6 +64,18 @@ export function fill(storage: Storage, points: TestPoint[], namespace = 'default
   return { batch, refused }
 }
 
+/** Whether a batch that was begun before a delete or a drop is stored whole; if not, it is to come again, whole. */
+export async function isStored(writing: Promise<WriteResult>): Promise<boolean> {
+  try {
+    const { rejected } = await writing
+    if (rejected > 0) throw new Error(`${rejected} rows are refused by themselves: who has sent them does not send them again`)
+    return true
+  } catch (error) {
+    if ((error as SvcError).code === 'BACKPRESSURE') return false
+    throw error
+  }
+}
+
 /** Writes and returns the result as a client sees it: refusals of decoder and engine together, in order of position. */
 export function write(storage: Storage, points: TestPoint[], { namespace, ...options }: WriteSettings = {}): Promise<WriteResult> {
   const { batch, refused } = fill(storage, points, namespace)

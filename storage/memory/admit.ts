@@ -1,6 +1,7 @@
 /**
  * Admission: which rows of a write are stored. The order of the checks is part of what engines must agree on: a row with several
- * faults is refused for the first of time, stale series, values, schema; within values and schema in the order of its columns.
+ * faults is refused for the first of time, values, schema; within values and schema in the order of its columns. A write with a row
+ * in time of a measurement that is gone is refused whole.
  *
  * A field comes into being with the first row that is admitted with it; a decimal's scale is then the most fractional digits
  * among the rows of this write that pass all other checks. Fields are created only for rows that are admitted.
@@ -22,13 +23,13 @@ export interface FieldRoom {
   refusal(measurement: Measurement, field: string): SvcError
 }
 
-/** Marks the rows that are refused, creates the fields of the others and brings their decimals to scale. @param nonFinite NaN and infinities are admitted. */
+/** Marks the rows that are refused, creates the fields of the others and brings their decimals to scale. @param nonFinite NaN and infinities are admitted. @throws staleSeries: nothing has changed then. */
 export function admit(rows: IncomingRow[], window: Window, bounds: Bounds, limits: Limits, room: FieldRoom, nonFinite: boolean): void {
   for (const row of rows) {
     const own = boundsOf(bounds, row.series.measurement.name)
     const time = verdict(own, row.timeLow, row.timeHigh)
     if (time !== ADMITTED) row.refused = window.refusal(time, own, row.timeLow, row.timeHigh)
-    else if (row.series.measurement.gone) row.refused = staleSeries()
+    else if (row.series.measurement.gone) throw staleSeries()
     else attempt(row, () => checkValues(row, limits, nonFinite))
   }
   const groups = Map.groupBy(

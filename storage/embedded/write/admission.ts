@@ -62,7 +62,7 @@ export class Admission {
     this.owners = new Owners(schema, index)
   }
 
-  /** @param window of the batch's namespace. @throws BAD_REQUEST for a batch that begins too much; nothing has changed then. */
+  /** @param window of the batch's namespace. @throws BAD_REQUEST for a batch that begins too much, staleSeries; nothing has changed then. */
   admit(batch: WriteBatch, window: Window, { backfill = false, nonFinite = false }: WriteOptions): Admitted {
     const work = new Work(this.schema, this.index, this.limits, this.maxNew, this.owners, nonFinite)
     const bounds = window.open(this.retention.wallClock, backfill, this.retention.admission())
@@ -79,7 +79,7 @@ export class Admission {
       }
       admitted = work.finish()
     } catch (error) {
-      work.takeBack() // it begins too much, or there is no memory
+      work.takeBack() // it begins too much, what it writes to is gone, or there is no memory
       throw error
     }
     if (admitted.rows === 0) work.takeBack()
@@ -207,7 +207,7 @@ class Work {
 
   /** Rows of one measurement. A row is refused for its values before its schema, as every engine does it. */
   private single(measurement: Measurement, rows: Rows): void {
-    if (this.schema.byId[measurement.id] !== measurement) return this.stale(rows)
+    if (this.schema.byId[measurement.id] !== measurement) throw staleSeries()
     const whole = this.sifted(rows, (refused) => this.checkValues(measurement.name, rows, refused))
     const fit = this.sifted(whole, (refused) => this.checkSchema(measurement, whole, refused))
     const scales = newScales(measurement, fit)
@@ -250,8 +250,8 @@ class Work {
       return
     }
     for (const [measurement, own] of this.byMeasurement(rows)) {
-      if (measurement === undefined) this.stale(own)
-      else this.single(measurement, own)
+      if (measurement === undefined) throw staleSeries()
+      this.single(measurement, own)
     }
   }
 
@@ -295,16 +295,11 @@ class Work {
     const { index } = this
     const { series, time } = rows
     let { newestLow, newestHigh, oldestLow, oldestHigh, lastSeries } = this
-    let refused: Refusals | undefined
     for (let row = 0; row < rows.rows; row++) {
       let s = series[row]
       if (s >= FIRST_HANDLE || !index.isLive(s)) {
         s = this.durable(s)
-        if (s === UNKNOWN) {
-          refused ??= new Refusals(rows, (reason, position) => this.reject(reason, position))
-          refused.row(row, staleSeries)
-          continue
-        }
+        if (s === UNKNOWN) throw staleSeries()
         series[row] = s
       }
       const low = time[row * 2]
@@ -324,11 +319,8 @@ class Work {
     this.oldestLow = oldestLow
     this.oldestHigh = oldestHigh
     this.lastSeries = lastSeries
-    const left = refused?.flags === undefined ? rows : copyRows(rows, refused.flags, 0)
-    if (left.rows === 0) return
-    this.rows += left.rows
-    const kept = left === rows ? columns : left.columns.filter((_, i) => columns.includes(rows.columns[i]))
-    this.tables.push({ table: table.id, rows: left.rows, series: left.series, time: left.time, columns: kept, fields })
+    this.rows += rows.rows
+    this.tables.push({ table: table.id, rows: rows.rows, series, time, columns, fields })
   }
 
   private requireRoom(): void {
@@ -423,11 +415,6 @@ class Work {
   }
 
   private readonly nameOf = (measurement: number): string => this.schema.any(measurement)?.name ?? ''
-
-  /** Rows of a measurement or series that went while their batch was being decoded. */
-  private stale(rows: Rows): void {
-    for (let row = 0; row < rows.rows; row++) this.reject(staleSeries, rows.position[row])
-  }
 }
 
 /** Whether none of the measurements has another field than this one would be. A decimal's scale is each measurement's own. */
