@@ -13,16 +13,19 @@ export class CandidateList implements Candidates {
   looked = 0
   private at = 0
   private readonly series: Int32Array
+  private readonly wanted: ((series: number) => boolean) | undefined
 
-  constructor(series: Int32Array) {
+  /** @param wanted leaves some out when they are taken; absent = none. */
+  constructor(series: Int32Array, wanted?: (series: number) => boolean) {
     this.series = series
+    this.wanted = wanted
   }
 
   take(max: number): Int32Array {
     const taken = this.series.subarray(this.at, this.at + max)
     this.at += taken.length
     this.looked = taken.length
-    return taken
+    return this.wanted === undefined ? taken : taken.filter(this.wanted)
   }
 
   get ended(): boolean {

@@ -3,8 +3,9 @@
  * row. Works in slices (../slices.ts), however many they are.
  *
  * Invariants
- * - A series is given back only when nobody can hold its number and no row was written since what removed its rows. Of a measurement that is gone
- *   nothing can be written: its series go without that.
+ * - A series is given back only when no row was written since what removed its rows, and none is in a decoder's batch: batches that were taken before it
+ *   was asked for have ended, and those that were taken since have no row of it. A decoder that still remembers its number forgets it when the epoch rises;
+ *   if it does not, its row is refused. Of a measurement that is gone nothing can be written: its series go without that.
  * - The tombstone that emptied series stays until they were looked at (`waitsFor`): after a restart it says which they are.
  * - Between two slices all is consistent: those given back are in the log, or their measurement's drop is, and after a crash the rest is found again.
  */
@@ -33,7 +34,7 @@ const GROUP_COST = 64
 interface ReleasesDependencies {
   schema: Schema
   index: SeriesIndex
-  writes: Pick<WritePath, 'change' | 'idle'>
+  writes: Pick<WritePath, 'change' | 'idle' | 'named'>
   batches: BatchPool
   publisher: Publisher
   log: StorageContext['log']
@@ -49,7 +50,11 @@ interface ReleasesDependencies {
 /** Series that may have lost all rows in sources below a sequence. */
 interface Group {
   candidates: Candidates
+  /** Of those that are left over. */
+  wanted?: (series: number) => boolean
   sequence: number
+  /** Batches that were taken when it was asked for: while one of them is in a decoder's hands it waits. */
+  batches: number
   /** What emptied them; absent = retention. */
   tombstone?: number
   /** Their measurement is gone for good. */
@@ -70,7 +75,7 @@ interface Unsettled {
 
 export class Releases {
   private queue: Group[] = []
-  /** Those that found batches in decoders' hands. */
+  /** Those that batches in decoders' hands may have rows of. */
   private postponed: Group[] = []
   /** Those of retention that wait, by measurement: the next move replaces them. */
   private readonly below = new Map<number, Group>()
@@ -103,22 +108,23 @@ export class Releases {
 
   /** Retention has moved: series of the measurement whose newest row is before `cutoff`, in a source below `sequence`. */
   expired(measurement: number, cutoff: bigint, sequence: number): void {
-    const { index, times } = this.dependencies
+    const { index, times, batches } = this.dependencies
     const [low, high] = [Number(BigInt.asIntN(32, cutoff)), Number(cutoff >> 32n)]
     const isBelow = (series: number): boolean => times.isBelow(series, low, high)
-    this.below.set(measurement, { candidates: new CandidateMembers(index.members, measurement, isBelow), sequence })
+    this.below.set(measurement, { candidates: new CandidateMembers(index.members, measurement, isBelow), wanted: isBelow, sequence, batches: batches.taken })
   }
 
   /** Series of the measurement that are known to have no rows, as a look into all segments has shown. */
   bare(measurement: number): void {
-    const { index, times } = this.dependencies
+    const { index, times, batches } = this.dependencies
     const isEmpty = (series: number): boolean => times.isEmpty(series)
-    this.queue.push({ candidates: new CandidateMembers(index.members, measurement, isEmpty), sequence: 0, bare: true })
+    const candidates = new CandidateMembers(index.members, measurement, isEmpty)
+    this.queue.push({ candidates, wanted: isEmpty, sequence: 0, batches: batches.taken, bare: true })
   }
 
   /** The measurement is gone for good. */
   gone(measurement: number): void {
-    this.queue.push({ candidates: new CandidateMembers(this.dependencies.index.members, measurement), sequence: 0, gone: true })
+    this.queue.push({ candidates: new CandidateMembers(this.dependencies.index.members, measurement), sequence: 0, batches: 0, gone: true })
   }
 
   /** Whether the tombstone is needed to find series again. */
@@ -183,7 +189,7 @@ export class Releases {
             await slices.next()
             left = slices.size
           }
-          if (group.gone === undefined && !this.dependencies.batches.settled) {
+          if (!this.dependencies.batches.hasReturned(group.batches)) {
             this.postponed.push(group)
             break
           }
@@ -198,18 +204,26 @@ export class Releases {
   }
 
   private groupOf({ id, sequence, measurement, series }: Tombstone): Group {
-    const { members } = this.dependencies.index
+    const { batches, index } = this.dependencies
+    const { members } = index
     const candidates = series === null ? new CandidateMembers(members, measurement) : new CandidateList(series)
-    return { candidates, sequence, tombstone: id }
+    return { candidates, sequence, batches: batches.taken, tombstone: id }
   }
 
   /** @returns series looked at. */
-  private slice({ candidates, sequence, gone, bare, followed }: Group, max: number): number {
+  private slice(group: Group, max: number): number {
+    const { candidates, wanted, sequence, gone, bare, followed } = group
     const { index, writes } = this.dependencies
     const series = candidates.take(max)
     if (gone !== undefined) this.given(index.release(series))
     else {
-      const live = series.filter((number) => index.isLive(number))
+      let live = series.filter((number) => index.isLive(number))
+      const named = writes.named(live)
+      if (named.length > 0) {
+        this.postponed.push({ ...group, candidates: new CandidateList(named, wanted) })
+        const held = new Set(named)
+        live = live.filter((number) => !held.has(number))
+      }
       const settled = followed !== undefined || bare !== undefined
       this.release(writes.idle(settled ? live : this.unwritten(live, sequence), sequence))
     }

@@ -6,7 +6,8 @@
  * - A handle is at least FIRST_HANDLE and a durable number below it. Decoders may keep a handle until the resolver's epoch rises, so it goes on standing
  *   for the number that its series was given; a handle from before is not mistaken for another one.
  * - A text that is in `texts` was not durable when it was put there. While it is there, tuples name it by `textId` and not by its symbol.
- * - Entries go when nothing can need them: all at once when no batch is in a decoder's hands (`forget`), or those that are durable (`compact`).
+ * - Entries go when nothing can need them: all at once when no batch is in a decoder's hands (`forget`), those that no open batch names (`dropPending`), or
+ *   those that are durable (`compact`).
  */
 import { widened } from '../memtable/grow.ts'
 import type { HashKey } from './hash.ts'
@@ -31,6 +32,18 @@ const MIN_COMPACTION = 4096
 
 /** How tuples name a provisional text: symbols are not negative. */
 export const textId = (text: number): number => ~text
+
+/** What batches have rows of. */
+export interface Named {
+  tables: readonly { rows: number; series: Int32Array }[]
+}
+
+export function handlesIn(batches: Iterable<Named>): Set<number> {
+  const handles = new Set<number>()
+  for (const { tables } of batches)
+    for (const { rows, series } of tables) for (let row = 0; row < rows; row++) if (series[row] >= FIRST_HANDLE) handles.add(series[row])
+  return handles
+}
 
 export class ProvisionalSeries {
   texts: TextTable
@@ -61,6 +74,10 @@ export class ProvisionalSeries {
   /** Handles that decoders may hold. */
   get handed(): number {
     return this.next - this.base
+  }
+
+  get nextHandle(): number {
+    return this.next
   }
 
   /** No handle is left to give. */
@@ -194,18 +211,37 @@ export class ProvisionalSeries {
   }
 
   /**
-   * Forgets series that were never stored. Call when no batch is in a decoder's hands.
-   * @param dropped takes the measurement of each.
+   * Forgets series that were never stored. @param dropped takes the measurement of each.
+   * @param end handles from here on stay, as those of `named` do: decoders hold them. Absent: no batch is in a decoder's hands.
    * @returns whether there were any: handles have become invalid.
    */
-  dropPending(dropped: (measurement: number) => void): boolean {
-    if (this.pending === 0) return false
-    for (; this.swept < this.tuples.count; this.swept++) {
-      if (this.numbers[this.swept] !== NONE) continue
-      dropped(this.tuples.measurement[this.swept])
-      this.discard(this.swept)
+  dropPending(dropped: (measurement: number) => void, end = Number.POSITIVE_INFINITY, named: ReadonlySet<number> = new Set()): boolean {
+    const before = this.pending
+    if (before === 0) return false
+    let left = -1
+    let entry = this.swept
+    // Entries are in the order of their handles.
+    for (; entry < this.tuples.count && this.handles[entry] < end; entry++) {
+      if (this.numbers[entry] !== NONE) continue
+      if (named.has(this.handles[entry])) {
+        if (left < 0) left = entry
+        continue
+      }
+      dropped(this.tuples.measurement[entry])
+      this.discard(entry)
+      this.pending--
     }
-    this.pending = 0
+    this.swept = left < 0 ? entry : left
+    return this.pending < before
+  }
+
+  /** Makes handles below `end` invalid, but for those from the first on that is named or has an entry. @returns whether they are enough to be worth while. */
+  callIn(end: number, named: ReadonlySet<number>): boolean {
+    let first = this.tuples.count === 0 ? end : Math.min(end, this.handles[0])
+    for (const handle of named) first = Math.min(first, handle)
+    if ((first - this.base) * 2 < this.handed) return false
+    this.targets = this.targets.slice(first - this.base)
+    this.base = first
     return true
   }
 

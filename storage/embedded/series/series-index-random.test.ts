@@ -27,6 +27,9 @@ class Run {
   index: SeriesIndex = newIndex({}, BUDGET)
   /** Series by number, as the log has them; undefined = given back. */
   durable: (string | undefined)[] = []
+  /** Which of all batches each is. */
+  taken = new Map<Open, number>()
+  last = { taken: 0, handles: FIRST_HANDLE }
   live = new Map<string, number>()
   private open: Open[] = []
   private inFlight: InFlight[] = []
@@ -73,10 +76,12 @@ class Run {
   }
 
   decode(): void {
+    if (this.epoch !== this.index.epoch) this.cache = new Map()
+    this.epoch = this.index.epoch
     if (this.open.length === 0 || this.random() < 0.3) {
-      if (this.epoch !== this.index.epoch) this.cache = new Map()
-      this.epoch = this.index.epoch
-      this.open.push(new Map())
+      const batch: Open = new Map()
+      this.open.push(batch)
+      this.taken.set(batch, this.taken.size)
     }
     const batch = this.open[this.pick(this.open.length)]
     for (let n = this.pick(8); n >= 0; n--) {
@@ -84,8 +89,7 @@ class Run {
       const number = this.cache.get(name) ?? this.resolve(name)
       if (number === UNKNOWN) continue
       batch.set(name, number)
-      // Beginning a batch is when a decoder looks at the epoch: later batches of the same may not see this one's numbers otherwise.
-      if (this.epoch === this.index.epoch) this.cache.set(name, number)
+      this.cache.set(name, number)
     }
   }
 
@@ -148,8 +152,7 @@ class Run {
 
   /** A delete has emptied some series. */
   giveBack(): void {
-    if (this.open.length > 0) return
-    const busy = new Set(this.inFlight.flatMap(({ names }) => [...names]))
+    const busy = new Set([...this.inFlight.map(({ names }) => names), ...this.open].flatMap((names) => [...names.keys()]))
     const released = [...this.live].filter(([name]) => !busy.has(name) && this.random() < 0.3).map(([name, number]) => ({ name, number }))
     this.index.release(Int32Array.from(released, ({ number }) => number))
     for (const { name } of released) this.live.delete(name)
@@ -158,6 +161,7 @@ class Run {
 
   restart(): void {
     this.open = []
+    this.last = { taken: this.taken.size, handles: FIRST_HANDLE }
     this.inFlight = []
     this.live = new Map(this.durable.flatMap((name, number) => (name === undefined ? [] : [[name, number]])))
     this.index = newIndex({}, BUDGET)
@@ -207,7 +211,12 @@ class Run {
   }
 
   private release(): void {
-    this.index.releaseProvisional(this.open.length === 0)
+    const { index, open, taken, last } = this
+    index.releaseProvisional(open.length === 0)
+    if (open.some((batch) => (taken.get(batch) as number) < last.taken)) return
+    this.last = { taken: taken.size, handles: index.nextHandle }
+    const named = open.map((batch) => ({ tables: [{ rows: batch.size, series: Int32Array.from(batch.values()) }] }))
+    if (open.length > 0) index.dropUnnamed(last.handles, named)
   }
 }
 

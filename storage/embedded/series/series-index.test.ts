@@ -3,6 +3,7 @@ import t from 'tap'
 import { ByteReader, ByteWriter } from '../../common/log/bytes.ts'
 import { admitted, newIndex, ref } from '../testing/series.ts'
 import { LoggedSeries } from '../wal/logged-series.ts'
+import { NOT_DURABLE, UNKNOWN } from './provisional-series.ts'
 import { FIRST_HANDLE } from './series-index.ts'
 import type { TupleTable } from './tuple-table.ts'
 
@@ -116,4 +117,25 @@ t.test('series of the log are put back from its bytes as from texts', async (t) 
   for (let end = 0; end < out.length; end += 97) t.throws(() => LoggedSeries.read(new ByteReader(out.bytes, 0, end)), RangeError, 'cut short')
   out.bytes.fill(0xff, 9, 12)
   t.throws(() => LoggedSeries.read(new ByteReader(out.bytes, 0, out.length)), 'not UTF-8')
+})
+
+t.test('handles of refused series are called in although batches overlap, but those that a batch has rows of', (t) => {
+  const index = newIndex()
+  const batchOf = (...series: number[]) => ({ tables: [{ rows: series.length, series: Int32Array.from(series) }] })
+  let end = FIRST_HANDLE
+  let before = FIRST_HANDLE
+  let first = 0
+  for (let i = 1; i <= 2 ** 21; i++) {
+    const handle = index.resolve(REF, ['host', String(i)])
+    first ||= handle
+    if (i % 8192 !== 0) continue
+    index.dropUnnamed(end, [batchOf(before, handle)])
+    index.releaseProvisional(false)
+    if (index.numberOf(before) !== NOT_DURABLE) t.fail(`round ${i}`)
+    end = index.nextHandle
+    before = handle
+  }
+  t.equal(index.numberOf(first), UNKNOWN)
+  t.ok(index.memory < 8 << 20, `${index.memory} bytes`)
+  t.end()
 })

@@ -19,7 +19,7 @@ import type { LateSeries } from '../wal/late-series.ts'
 import type { HashKey } from './hash.ts'
 import { KeyUses } from './key-uses.ts'
 import { MeasurementSeries } from './measurement-series.ts'
-import { FIRST_HANDLE, NOT_DURABLE, ProvisionalSeries, UNKNOWN } from './provisional-series.ts'
+import { FIRST_HANDLE, handlesIn, type Named, NOT_DURABLE, ProvisionalSeries, UNKNOWN } from './provisional-series.ts'
 import { SeriesCounts } from './series-counts.ts'
 import { SymbolTable } from './symbols.ts'
 import { TagTuples } from './tag-tuples.ts'
@@ -291,7 +291,7 @@ export class SeriesIndex {
     if (quiet && tuples.indexed === tuples.count) {
       if (provisional.isEmpty) return
       this.names.forgetOrder()
-      if (provisional.forget(Math.max(KEPT_HANDLES, this.live * 2), dropped)) this.epoch++
+      if (provisional.forget(this.keptHandles, dropped)) this.epoch++
       return
     }
     if (quiet && provisional.dropPending(dropped)) this.epoch++
@@ -301,8 +301,27 @@ export class SeriesIndex {
     }
   }
 
+  /** Handles from here on were not given yet. */
+  get nextHandle(): number {
+    return this.provisional.nextHandle
+  }
+
+  /** Lets go of series that were never stored: those with handles below `end` that no open batch has rows of. Call when all of these were taken since. */
+  dropUnnamed(end: number, open: Iterable<Named>): void {
+    const { provisional } = this
+    const isLong = provisional.handed > this.keptHandles
+    if (provisional.pending === 0 && !isLong) return
+    const named = handlesIn(open)
+    const invalid = provisional.dropPending((measurement) => this.counts.remove(measurement), end, named)
+    if ((isLong && provisional.callIn(end, named)) || invalid) this.epoch++
+  }
+
+  private get keptHandles(): number {
+    return Math.max(KEPT_HANDLES, this.live * 2)
+  }
+
   /**
-   * Gives live series back that have no rows left; what they were is forgotten. Call only when no batch is in a decoder's hands.
+   * Gives live series back that have no rows left; what they were is forgotten. Call only for series that no batch in a decoder's hands has a row of.
    * @returns those that were live.
    */
   release(series: Int32Array): Int32Array {

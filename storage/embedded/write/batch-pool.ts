@@ -1,4 +1,4 @@
-/** Batches for decoders, used again. Knows how many are in their hands: what a batch may name is not given back meanwhile. */
+/** Batches for decoders, used again. Knows which are in their hands: what a batch may name is not given back meanwhile. */
 import type { SeriesResolver } from 'svcdb'
 import { WriteBatch } from 'svcdb/lib/columns'
 
@@ -10,8 +10,10 @@ export class BatchPool {
   private readonly free: WriteBatch[] = []
   private readonly monotonic: () => number
   /** When each batch was handed out. */
-  private readonly taken = new WeakMap<WriteBatch, number>()
-  private outstanding = 0
+  private readonly times = new WeakMap<WriteBatch, number>()
+  /** Those in decoders' hands, and which in the order of all each is: the oldest first. */
+  private readonly out = new Map<WriteBatch, number>()
+  private count = 0
 
   /** @param monotonic milliseconds of a clock that never goes back. */
   constructor(resolver: SeriesResolver, monotonic: () => number) {
@@ -20,22 +22,22 @@ export class BatchPool {
   }
 
   take(namespace: string): WriteBatch {
-    this.outstanding++
     const batch = this.free.pop() ?? new WriteBatch(this.resolver)
+    this.out.set(batch, this.count++)
     batch.namespace = namespace
-    this.taken.set(batch, this.monotonic())
+    this.times.set(batch, this.monotonic())
     return batch
   }
 
   /** Milliseconds since the batch was handed out. */
   age(batch: WriteBatch): number {
     const now = this.monotonic()
-    return now - (this.taken.get(batch) ?? now)
+    return now - (this.times.get(batch) ?? now)
   }
 
   /** A decoder has let go of its batch, which may still be on its way through the log. */
-  returned(): void {
-    this.outstanding--
+  returned(batch: WriteBatch): void {
+    this.out.delete(batch)
   }
 
   /** Nobody uses the batch any more. */
@@ -46,6 +48,22 @@ export class BatchPool {
 
   /** No batch is in a decoder's hands. */
   get settled(): boolean {
-    return this.outstanding === 0
+    return this.out.size === 0
+  }
+
+  /** Those in decoders' hands. */
+  get open(): Iterable<WriteBatch> {
+    return this.out.keys()
+  }
+
+  /** How many were handed out so far. */
+  get taken(): number {
+    return this.count
+  }
+
+  /** Whether all of the first so many have come back. */
+  hasReturned(count: number): boolean {
+    for (const oldest of this.out.values()) return oldest >= count
+    return true
   }
 }

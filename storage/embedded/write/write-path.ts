@@ -17,7 +17,7 @@ import type { KeyRing } from '../encryption/keys.ts'
 import type { Memtables } from '../memtable/memtables.ts'
 import type { EngineMetrics } from '../metrics.ts'
 import type { Interval } from '../read/sources.ts'
-import type { SeriesIndex } from '../series/series-index.ts'
+import { FIRST_HANDLE, type SeriesIndex } from '../series/series-index.ts'
 import { EVER, type ResultCache } from '../threads/pool/result-cache.ts'
 import { type ChangeRecord, encodeChange } from '../wal/change-record.ts'
 import { type Definitions, encodeWrite } from '../wal/record.ts'
@@ -56,8 +56,10 @@ export class WritePath {
   private readonly inFlight = new Map<Admitted, string>()
   /** Bytes that the rows of these will take in the memtable, by namespace. */
   private readonly coming = new Map<string, number>()
-  /** A byte a series, for `idle`; all 0 between two calls. */
+  /** A byte a series, for `idle` and `named`; all 0 between two calls. */
   private busy = new Uint8Array(0)
+  /** When provisional series were given back last: batches taken and handles given until then. */
+  private last = { batches: 0, handles: FIRST_HANDLE }
   private readonly dependencies: WritePathDependencies
 
   constructor(dependencies: WritePathDependencies) {
@@ -66,14 +68,14 @@ export class WritePath {
 
   recycle(batch: WriteBatch): void {
     const { batches } = this.dependencies
-    batches.returned()
+    batches.returned(batch)
     batches.release(batch)
     this.giveBack()
   }
 
   write(batch: WriteBatch, options: WriteOptions): Promise<WriteResult> {
     const { admission, batches, windows, changes, memtables, metrics, timers } = this.dependencies
-    batches.returned()
+    batches.returned(batch)
     const refusal = this.refused(batch.namespace)
     if (refusal !== undefined) {
       batches.release(batch)
@@ -204,22 +206,44 @@ export class WritePath {
     }
   }
 
-  /**
-   * Those of the series that nobody can write to any more under their numbers, and that have no rows in memtables from `sequence` on; none while
-   * batches are in decoders' hands.
-   */
+  /** Those of the series that batches in decoders' hands have rows of. */
+  named(series: Int32Array): Int32Array {
+    if (this.dependencies.batches.settled || series.length === 0) return NO_SERIES
+    this.reserveBusy()
+    this.markNamed(1)
+    const named = series.filter((number) => this.busy[number] === 1)
+    this.markNamed(0)
+    return named
+  }
+
+  /** Those of the series, none of them `named`, that no write on its way has rows of, nor a memtable from `sequence` on. */
   idle(series: Int32Array, sequence: number): Int32Array {
-    const { batches, index, memtables } = this.dependencies
-    if (!batches.settled) return NO_SERIES
+    const { memtables } = this.dependencies
     const newer = memtables.all().filter((memtable) => memtable.sequence >= sequence)
     let without = series
     for (const memtable of newer) without = without.filter((number) => !memtable.has(number))
     if (this.inFlight.size === 0 || without.length === 0) return without
-    if (this.busy.length < index.count) this.busy = new Uint8Array(index.measurement.length)
+    this.reserveBusy()
     this.markInFlight(1)
     const idle = without.filter((number) => this.busy[number] === 0)
     this.markInFlight(0)
     return idle
+  }
+
+  private reserveBusy(): void {
+    const { index } = this.dependencies
+    if (this.busy.length < index.count) this.busy = new Uint8Array(index.measurement.length)
+  }
+
+  private markNamed(mark: 0 | 1): void {
+    const { busy, dependencies } = this
+    const { batches, index } = dependencies
+    for (const { tables } of batches.open)
+      for (const { rows, series } of tables)
+        for (let row = 0; row < rows; row++) {
+          const number = index.numberOf(series[row])
+          if (number >= 0) busy[number] = mark
+        }
   }
 
   private markInFlight(mark: 0 | 1): void {
@@ -320,11 +344,18 @@ export class WritePath {
     else this.coming.set(namespace, total)
   }
 
-  /** Gives back series and measurements that no admitted row names, once no decoder can hold them. */
+  /**
+   * Gives back series and measurements that no admitted row names, once no decoder can hold them. While batches overlap series go that were named before
+   * the oldest of them was taken: at most one of these times falls into the life of a batch.
+   */
   giveBack(): void {
     const { index, schema, batches } = this.dependencies
+    const { last } = this
     index.releaseProvisional(batches.settled)
-    if (batches.settled && schema.releaseProvisional()) index.epoch++
+    if (!batches.hasReturned(last.batches)) return
+    this.last = { batches: batches.taken, handles: index.nextHandle }
+    if (!batches.settled) index.dropUnnamed(last.handles, batches.open)
+    else if (schema.releaseProvisional()) index.epoch++
   }
 }
 
