@@ -141,7 +141,8 @@ export class Timetable implements Schedule {
     await new Promise((resolve) => claim.signal.addEventListener('abort', resolve, { once: true }))
     // Whoever stops the schedule has waited already.
     if (!this.over.signal.aborted) await this.run
-    this.claim = undefined
+    // A run that took longer than the node waits for it: the work may be here again by now, under another claim.
+    if (this.claim === claim) this.claim = undefined
   }
 
   async stop(): Promise<void> {
@@ -180,11 +181,14 @@ export class Timetable implements Schedule {
       this.arm(this.late(wait()))
       return
     }
-    this.run = this.once().then((result) => {
+    const run = this.once().then((result) => {
+      // Another claim has begun one meanwhile, which is followed by the next.
+      if (this.run !== run) return
       this.run = undefined
       if (typeof result === 'number') this.arm(result)
       else this.arm(result === 'good' || options.retry === undefined ? this.late(wait()) : Math.min(options.retry, wait()))
     })
+    this.run = run
   }
 
   private late(ms: number): number {
