@@ -115,12 +115,13 @@ const OPTIONAL = {
 } as const satisfies Record<Exclude<keyof PluginDefinition, 'id' | 'summary' | 'stability' | 'setup'>, string>
 const MEMBERS: ReadonlySet<string> = new Set(['id', 'summary', 'stability', 'setup', ...Object.keys(OPTIONAL)])
 
+const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null && !Array.isArray(value)
 const KINDS: Record<(typeof OPTIONAL)[keyof typeof OPTIONAL], (value: unknown) => boolean> = {
   'a text': (value) => typeof value === 'string',
-  'a schema': (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+  'a schema': isObject,
   true: (value) => value === true,
   'a list': Array.isArray,
-  'an object': (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+  'an object': isObject,
   'a function': (value) => typeof value === 'function',
 }
 
