@@ -51,11 +51,14 @@ export class BodyPool {
 
   /** Call every `REST_MS`: when none was taken since the last call, those that are free are given up. */
   rest(): void {
-    if (!this.taken) {
-      this.free.clear()
-      this.bytes = 0
-    }
+    if (!this.taken) this.giveUp()
     this.taken = false
+  }
+
+  /** Those that are free. */
+  giveUp(): void {
+    this.free.clear()
+    this.bytes = 0
   }
 }
 

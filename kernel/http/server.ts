@@ -8,6 +8,7 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, 
 import type { Auth, CallContext } from '../auth/auth.ts'
 import type { ServerConfig, TlsConfig } from '../config/schema.ts'
 import { SvcError } from '../lib/errors/index.ts'
+import { whenAtRest } from '../lib/heap/index.ts'
 import { checkJsonBounds, jsonProblem } from '../lib/json/index.ts'
 import {
   boundConnections,
@@ -95,6 +96,7 @@ export class HttpServer {
   readonly authorities: ClientAuthorities | undefined
   private readonly paths: KnownPaths
   private readonly poolTimer: NodeJS.Timeout
+  private readonly forgetPool: () => void
   private draining = false
   private readonly idle: IdleConnections
   private readonly bound: (listener: SocketServer) => void
@@ -147,6 +149,7 @@ export class HttpServer {
       })
     this.bound(app.server)
     this.poolTimer = setInterval(() => this.pool.rest(), REST_MS).unref()
+    this.forgetPool = whenAtRest(() => this.pool.giveUp())
     this.install(paths)
   }
 
@@ -394,6 +397,7 @@ export class HttpServer {
       await Promise.all([this.app.close(), closeAll(this.further)])
     } finally {
       clearInterval(this.poolTimer)
+      this.forgetPool()
       this.answers.close()
       clearInterval(idle)
       clearTimeout(timer)

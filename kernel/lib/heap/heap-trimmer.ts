@@ -4,7 +4,7 @@
  */
 import { getHeapStatistics } from 'node:v8'
 import { loopUtilization } from '../event-loop/index.ts'
-import { collect } from './collect.ts'
+import { collectAtRest } from './at-rest.ts'
 
 /** What is looked at and done. */
 export interface HeapMeter {
@@ -64,6 +64,6 @@ function threadMeter(): HeapMeter {
   return {
     committed: () => getHeapStatistics().total_heap_size,
     utilization: loopUtilization(),
-    trim: () => collect({ type: 'major', execution: 'sync', flavor: 'last-resort' }),
+    trim: collectAtRest,
   }
 }

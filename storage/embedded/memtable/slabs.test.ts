@@ -1,10 +1,10 @@
 /** Shared memory of memtables: used again, not before its readers have ended, and within its bounds. */
 import t from 'tap'
 import { Readers } from '../threads/publishing/readers.ts'
-import { MemtableMemory, SlabPool } from './slabs.ts'
+import { type LeftFor, MemtableMemory, SlabPool } from './slabs.ts'
 
 const SLAB = 1 << 20
-const pool = (keptBytes = 16 * SLAB, left?: (bytes: number) => void) => new SlabPool({ memtableBytes: 8 * SLAB, keptBytes }, left)
+const pool = (keptBytes = 16 * SLAB, left?: (bytes: number, reason?: LeftFor) => void) => new SlabPool({ memtableBytes: 8 * SLAB, keptBytes }, left)
 const now = (done: () => void): void => done()
 
 t.test('allocations of one memtable share slabs without touching one another', (t) => {
@@ -77,14 +77,16 @@ const looks = (slabs: SlabPool, count: number, idle: boolean): void => {
   for (let i = 0; i < count; i++) slabs.look(idle)
 }
 
-for (const { what, idle, after } of [
-  { what: 'an idle server', idle: true, after: 2 },
-  { what: 'one that answers questions', idle: false, after: 60 },
+for (const { what, idle, after, why } of [
+  { what: 'an idle server', idle: true, after: 2, why: 'idle' },
+  { what: 'one that answers questions', idle: false, after: 60, why: 'spare' },
 ])
   t.test(`what is free is given back once writes rest, and not before: ${what}`, (t) => {
     let left = 0
-    const slabs = pool(16 * SLAB, (bytes) => {
+    const reasons: (LeftFor | undefined)[] = []
+    const slabs = pool(16 * SLAB, (bytes, reason) => {
       left += bytes
+      reasons.push(reason)
     })
     const memory = new MemtableMemory(slabs)
     for (let i = 0; i < 5; i++) memory.allocate(SLAB)
@@ -103,6 +105,7 @@ for (const { what, idle, after } of [
     t.equal(slabs.freeBytes, SLAB, 'what is in use stays')
     looks(slabs, 1, idle)
     t.equal(left, 8 * SLAB)
+    t.strictSame(reasons, [why, undefined], 'little is not worth a collection')
     t.end()
   })
 

@@ -36,6 +36,9 @@ interface Memory {
   views: SlabViews
 }
 
+/** Why buffers are left: writes need less than there was, or the server does nothing. */
+export type LeftFor = 'spare' | 'idle'
+
 export interface SlabOptions {
   /** Rows in bytes that a memtable holds when it is full. */
   memtableBytes: number
@@ -54,7 +57,7 @@ export class SlabPool {
   private readonly keptBytes: number
   private readonly slabs: SharedArrayBuffer[] = []
   private readonly larger: SharedArrayBuffer[] = []
-  private readonly left: (bytes: number, resting?: boolean) => void
+  private readonly left: (bytes: number, reason?: LeftFor) => void
   private taken = false
   private looks = 0
   /** Looks since something was taken, and since the server was not idle. */
@@ -64,8 +67,8 @@ export class SlabPool {
   private leastFree = 0
   private readonly spare: number[] = []
 
-  /** @param left told of bytes that are left to the collectors of all threads, and whether because writes need less: then they are worth a collection by themselves. */
-  constructor({ memtableBytes, maxMemtableMemory = Infinity, keptBytes }: SlabOptions, left: (bytes: number, resting?: boolean) => void = () => {}) {
+  /** @param left called with bytes that are left to the collectors of all threads; with a reason they are worth a collection by themselves. */
+  constructor({ memtableBytes, maxMemtableMemory = Infinity, keptBytes }: SlabOptions, left: (bytes: number, reason?: LeftFor) => void = () => {}) {
     const wanted = Math.max(SMALLEST_SLAB, Math.min(LARGEST_SLAB, memtableBytes / 8))
     this.slabBytes = 2 ** Math.floor(Math.log2(Math.min(wanted, maxMemtableMemory / 4)))
     this.keptBytes = keptBytes
@@ -88,7 +91,8 @@ export class SlabPool {
     this.resting = this.taken ? 0 : this.resting + 1
     this.idle = idle && !this.taken ? this.idle + 1 : 0
     this.taken = false
-    if (this.resting >= RESTING_LOOKS || this.idle >= IDLE_LOOKS) this.leave(this.freeBytes)
+    if (this.idle >= IDLE_LOOKS) this.leave(this.freeBytes, 'idle')
+    else if (this.resting >= RESTING_LOOKS) this.leave(this.freeBytes, 'spare')
     if (this.looks % SPARE_LOOKS === 0) this.leaveSpare()
   }
 
@@ -98,18 +102,18 @@ export class SlabPool {
     this.leastFree = this.freeBytes
     const spare = this.spare.length < SPARE_TIMES ? 0 : Math.min(...this.spare)
     if (spare < this.keptBytes * SPARE_SHARE) return
-    this.leave(spare)
+    this.leave(spare, 'spare')
     this.spare.length = 0
   }
 
   /** Leaves so much to the collectors, at most, of what is free. */
-  private leave(bytes: number): void {
+  private leave(bytes: number, reason: LeftFor): void {
     let left = 0
     for (const list of [this.larger, this.slabs])
       while (list.length > 0 && left + list[0].byteLength <= bytes) left += (list.shift() as SharedArrayBuffer).byteLength
     this.freeBytes -= left
     this.leastFree = this.freeBytes
-    if (left > 0) this.left(left, left >= this.keptBytes * SPARE_SHARE)
+    if (left > 0) this.left(left, left >= this.keptBytes * SPARE_SHARE ? reason : undefined)
   }
 
   /** Buffers that nobody reads any more. */
