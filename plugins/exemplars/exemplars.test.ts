@@ -88,6 +88,28 @@ t.test('a namespace that is deleted takes nothing more of what was handed in bef
   t.same([store.count, store.bytes, store.seriesCount], [0, 0, 0])
 })
 
+t.test('a namespace that is deleted between two turns of the sweep is not counted twice, nor is the next one of its name swept with it', async (t) => {
+  const { store, dropped, texts } = storeOf()
+  for (const [id, time] of [
+    ['a', NOW],
+    ['b', NOW + 1],
+    ['c', NOW + 2],
+  ] as const)
+    store.add('t', of(['m'], id, time), NOW)
+  const later = NOW + 2 * HOUR
+  const sweep = store.expire(later)
+  sweep.next()
+  t.equal(store.count, 2)
+  store.forget('t')
+  store.add('t', of(['m'], 'next', later), later)
+  const { bytes } = store
+  for (const _ of sweep);
+  t.equal(store.count, 1)
+  t.equal(store.bytes, bytes)
+  t.same(texts([name('m')], -Infinity, Infinity, 't', later), ['next'])
+  t.same(dropped, { expired: 1 })
+})
+
 t.test('matchers as PromQL has them: a label that is not there is empty', async (t) => {
   const { store, texts } = storeOf()
   for (const [i, host] of ['a', 'b', ''].entries()) store.add('', of(['m', 'host', host], `${i}`), NOW)

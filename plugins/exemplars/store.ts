@@ -193,7 +193,8 @@ export class ExemplarStore {
   /** Lets go of those that are too old. Work in the order in which they came: one that came late goes late. */
   *expire(now: number): Work<void> {
     for (const own of [...this.namespaces.values()]) {
-      while (own.count > 0 && own.order.first().exemplars.first().time <= now - this.options.maxAgeMs) {
+      // Between two turns it may be deleted, and its name be that of another.
+      while (this.namespaces.get(own.name) === own && own.order.first().exemplars.first().time <= now - this.options.maxAgeMs) {
         this.options.dropped('expired')
         this.removeOldest(own)
         yield

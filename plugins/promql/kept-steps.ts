@@ -258,7 +258,7 @@ function textsIn(bytes: Uint8Array): Texts {
     const known = one.deref()
     if (known !== undefined && known.bytes.length === bytes.length && Buffer.compare(known.bytes, bytes) === 0) return known
   }
-  // The next one with the key may take the place of what is in shared memory.
+  // What is known lately must not hold on to the shared memory of all the values.
   const own = Buffer.from(bytes)
   const { labels, annotations } = JSON.parse(own.toString()) as { labels: string[][]; annotations: string[] }
   const texts = { bytes: own, labels: new LabelList(labels.map((pairs) => new Labels(pairs))), annotations }

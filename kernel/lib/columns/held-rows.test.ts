@@ -231,3 +231,15 @@ t.test('work that had to make room while it gathered is done again when there is
   cancel.abort(new Error('cancelled'))
   await t.rejects(waiting, { message: 'cancelled' })
 })
+
+t.test('what is no number of bytes does not take the limit of the others away', async (t) => {
+  const rows = new HeldRows()
+  const [odd, first, second] = [begun(rows, 'a'), begun(rows, 'a'), begun(rows, 'a')]
+  for (const bytes of [Number.NaN, Number.POSITIVE_INFINITY]) t.throws(() => odd.has(bytes), RangeError)
+  odd.end()
+  t.equal(first.has(40), undefined)
+  const turn = second.has(20)
+  t.ok(await isPending(turn), 'half of it is held')
+  first.end()
+  await turn
+})

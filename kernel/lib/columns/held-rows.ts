@@ -270,7 +270,9 @@ export class RowHold {
     this.account.wake()
   }
 
+  /** @throws RangeError for bytes that are no number: the sum of all queries would be none from then on. */
   private set(bytes: number): void {
+    if (!Number.isFinite(bytes)) throw new RangeError(`cannot hold ${bytes} bytes of rows`)
     const by = bytes - this.bytes
     this.bytes = bytes
     this.account.changed(by)

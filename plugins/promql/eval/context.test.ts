@@ -19,6 +19,17 @@ t.test('a budget is held and given back', async (t) => {
   t.equal(budget.peak, 100)
 })
 
+t.test('what is no number of bytes does not take the limit away', async (t) => {
+  const budget = new Budget(100)
+  for (const bytes of [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]) {
+    t.throws(() => budget.take(bytes), RangeError)
+    t.throws(() => budget.expect(bytes), RangeError)
+    t.throws(() => budget.give(bytes), RangeError)
+  }
+  t.equal(budget.bytes, 0)
+  t.throws(() => budget.take(101), TOO_MANY)
+})
+
 t.test('a query that would take too much memory is refused', async (t) => {
   const source = new MemorySource()
   for (let i = 0; i < 100; i++) source.add(parseLabels(`x{i="${i}"}`), [{ time: 0, value: i }])

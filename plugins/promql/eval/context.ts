@@ -47,18 +47,26 @@ export class Budget {
 
   /** Refuses what would not fit, before it is made. */
   expect(bytes: number): void {
+    requireFinite(bytes)
     if (this.held + bytes > this.limit) throw new ExecutionError(TOO_MANY_SAMPLES)
   }
 
   take(bytes: number): void {
+    requireFinite(bytes)
     this.held += bytes
     this.expect(0)
     if (this.held > this.most) this.most = this.held
   }
 
   give(bytes: number): void {
+    requireFinite(bytes)
     this.held -= bytes
   }
+}
+
+/** Beside NaN any limit would hold. */
+function requireFinite(bytes: number): void {
+  if (!Number.isFinite(bytes)) throw new RangeError(`cannot count ${bytes} bytes of a query`)
 }
 
 /** A step of any value. */

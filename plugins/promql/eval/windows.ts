@@ -89,19 +89,17 @@ async function ofSubquery(expr: SubqueryExpr, steps: Steps, evaluation: Evaluati
 /** The newest sample of each series that is no staleness marker; where one is, all samples of all series. */
 async function newestSamples(source: SampleSource, request: SelectRequest): Promise<Selection> {
   const { labels, blocks } = await source.select({ ...request, newestOnly: true })
+  const found: SampleBlock[] = []
+  for await (const block of blocks()) {
+    // With labels of its own: those of buckets come from the histograms that were read.
+    if (block.kinds?.includes(SAMPLE_STALE) === true) return source.select(request)
+    // Its arrays are used again.
+    const { first, starts, times, values, kinds, histograms } = block
+    found.push({ first, starts: starts.slice(), times: times.slice(), values: values.slice(), kinds: kinds?.slice(), histograms: histograms?.slice() })
+  }
   return {
     labels,
-    blocks: async function* () {
-      const found: SampleBlock[] = []
-      for await (const block of blocks()) {
-        if (block.kinds?.includes(SAMPLE_STALE) === true) {
-          yield* (await source.select(request)).blocks()
-          return
-        }
-        // Its arrays are used again.
-        const { first, starts, times, values, kinds, histograms } = block
-        found.push({ first, starts: starts.slice(), times: times.slice(), values: values.slice(), kinds: kinds?.slice(), histograms: histograms?.slice() })
-      }
+    async *blocks() {
       yield* found
     },
   }

@@ -27,8 +27,10 @@ export function atNumber(cursor: Cursor): boolean {
 export function bracketDuration(cursor: Cursor, context: string, expected: string): Duration {
   const duration = binary(cursor, 1, (): never => cursor.unexpected(context, expected))
   if (duration.kind !== 'duration') return duration
-  if (duration.seconds <= 0) throw cursor.error(duration.pos, 'duration must be greater than 0')
-  return toMs(duration.seconds)
+  const ms = toMs(duration.seconds)
+  // Of less than a millisecond nothing is left.
+  if (ms <= 0) throw cursor.error(duration.pos, 'duration must be greater than 0')
+  return ms
 }
 
 /**

@@ -21,11 +21,6 @@ export class BitWriter {
     return out
   }
 
-  /** Writes over a byte that is complete. */
-  put(at: number, byte: number): void {
-    this.bytes[at] = byte
-  }
-
   /** The low `count` bits, at most 32. */
   bits(value: number, count: number): void {
     if (this.at + 5 > this.bytes.length) this.grow()
