@@ -427,3 +427,16 @@ t.test('rows that set few of very many fields lie in several tables', async (t) 
   }
   t.equal(n, count)
 })
+
+t.test('a field that changes its type just before the table is divided goes to rows of the new table', async (t) => {
+  const sparse = Array.from({ length: 255 }, (_, i) => `m,h=${i} f${i % 20}=1 ${i}`)
+  // The field of the line that is taken back is replaced; with it the table is full, and mostly gaps.
+  const changed = ['m,h=bad x=1,y=zz 1', 'm,h=last x=1i 255']
+  const after = Array.from({ length: 10 }, (_, k) => `m,h=n${k} x=${100 + k}i,f0=1 ${256 + k}`)
+  const { points } = parse([...sparse, ...changed, ...after].join('\n'))
+  t.equal(points.length, 266)
+  t.same(
+    points.filter(({ fields }) => 'x' in fields).map(({ tags, fields }) => [tags.h, fields]),
+    [['last', { x: 1n }], ...after.map((_, k) => [`n${k}`, { x: BigInt(100 + k), f0: 1 }])],
+  )
+})

@@ -306,8 +306,8 @@ export class LineParser {
     try {
       const before = table.find(slot.name)
       const column = table.column(slot.name, TYPES[kind])
-      // A column that replaces an empty one: other slots may still point at that.
-      if (before !== undefined && before !== column) this.serial++
+      // A column that replaces an empty one: other slots may still point at that. The table stays, and is known to be of the new number (`open`).
+      if (before !== undefined && before !== column) this.measurements[this.group].serial = ++this.serial
       slot.column = column
       slot.kind = kind
       slot.serial = this.serial
