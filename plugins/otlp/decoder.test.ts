@@ -168,6 +168,27 @@ t.test('scopes, attributes that are dropped, and names of Prometheus', async (t)
   )
 })
 
+t.test('ends of a summary for which there is no room are refused before its fields are looked for', async (t) => {
+  const resolver = Object.assign(new FakeResolver(), { writeLimits: { fields: 100, cells: 100 } })
+  const decoder = decoding({}, undefined, resolver)
+  const { fields } = resolver.measurement('', 's')
+  let looks = 0
+  const iterate = () => {
+    looks++
+    return fields.entries()
+  }
+  Object.defineProperty(fields, Symbol.iterator, { value: iterate })
+  const rows = Array.from({ length: 16 }, () => ({ time, quantiles: Array.from({ length: 10 }, (_, i): [number, number] => [i / 10, 1]) }))
+  const ends = (count: number) => Array.from({ length: count }, () => ({ time, flags: 1 }))
+  const outcome = decoder.decode(writeMetrics([{ name: 's', summary: [...rows.slice(1), ...ends(50)] }]))
+  t.match(reasons(outcome), [/cannot hold 12 fields of measurement "s" for 32 points/])
+  t.same([outcome.refused, looks], [49, 1])
+  t.same(
+    values(decoder).at(-1),
+    Object.fromEntries(['count', 'sum', ...rows[0].quantiles.map(([quantile]) => `quantile_${quantile}`)].map((name) => [name, 'stale'])),
+  )
+})
+
 t.test('points that are refused, each with its reason', async (t) => {
   const decode = (metric: WireMetric | Buffer, options = {}) => {
     const metrics = Buffer.isBuffer(metric) ? metric : metricOf(metric)
