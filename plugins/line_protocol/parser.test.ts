@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
+import { setImmediate } from 'node:timers/promises'
 import { WriteBatch } from 'svcdb/lib/columns'
 import { atOnce } from 'svcdb/lib/event-loop'
 import { collect } from 'svcdb/lib/heap'
@@ -401,6 +402,25 @@ t.test('a parser does not keep all fields that it has met, and knows those of th
   collect()
   const bytes = process.memoryUsage().heapUsed - before
   t.ok(bytes < 40e6, `${bytes} bytes for ${writes * measurements * fields} fields`)
+})
+
+t.test('a parser keeps neither the body nor the batch of a write', async (t) => {
+  const resolver = new FakeResolver()
+  const parser = new LineParser(resolver, 'default', { limits: DEFAULT_LIMITS, maxInternedBytes: 1 << 20, maxFailures: 16, seed: 1 })
+  const write = (): WeakRef<object>[] => {
+    const body = new TextEncoder().encode('m v=1 1\n')
+    const batch = new WriteBatch(resolver)
+    t.equal(atOnce(parser.parse(body, batch, { precision: 'ns', now: NOW, maxPoints: 10 })).rows, 1)
+    return [body.buffer, batch].map((held) => new WeakRef(held))
+  }
+  const held = write()
+  await setImmediate()
+  collect()
+  t.same(
+    held.map((ref) => ref.deref() !== undefined),
+    [false, false],
+  )
+  write()
 })
 
 t.test('rows that set few of very many fields lie in several tables', async (t) => {
