@@ -52,6 +52,16 @@ t.test('a series is taken apart once, also when others come between', async (t) 
   t.equal(decoder.resolver.calls, 18, 'numbers that have become invalid are asked for again')
 })
 
+t.test('numbers that become invalid while a request is read are asked for once more, not at each turn', async (t) => {
+  const decoder = decoding()
+  const gauge = Array.from({ length: 2000 }, (_, i) => ({ time, value: i, attributes: { n: String(i % 3) } }))
+  const turns = decoder.turns(writeMetrics([{ name: 'g', gauge }]), (turn) => {
+    if (turn === 2) decoder.resolver.epoch++
+  })
+  t.ok(turns > 10, `${turns} turns`)
+  t.equal(decoder.resolver.calls, 6)
+})
+
 t.test('tags of new series: as bytes where they are plain, else as strings', async (t) => {
   const resolver = new AsciiResolver()
   const decoder = decoding({}, undefined, resolver)
