@@ -1,7 +1,9 @@
 import { SvcError } from 'svcdb'
+import { WriteBatch } from 'svcdb/lib/columns'
+import { atOnce } from 'svcdb/lib/event-loop'
 import { emptyHistogram } from 'svcdb/lib/histogram'
-import { decimal, type FieldValue, histogram, uint64 } from 'svcdb/lib/points'
-import { boot } from 'svcdb/testkit'
+import { decimal, type FieldValue, histogram, PointBuffer, uint64 } from 'svcdb/lib/points'
+import { boot, FakeResolver, pointsOf } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import type { CallContext } from '../auth/auth.ts'
 import { definePlugin, type Svc } from '../plugin.ts'
@@ -155,4 +157,16 @@ t.test('what could not be written waits for the next write, also what was added 
     [2, 0],
   )
   t.equal((await rows('kept')).length, 2)
+})
+
+t.test('points that are forgotten when their write has begun are written all the same', async (t) => {
+  const resolver = new FakeResolver()
+  const batch = new WriteBatch(resolver)
+  const buffer = new PointBuffer({ maxPoints: 10, maxBytes: 10_000, nonFinite: false })
+  buffer.add('m', {}, { v: 1 }, NOW)
+  const work = buffer.fill(batch, buffer.length)
+  buffer.clear()
+  buffer.add('other', {}, { v: 2 }, NOW)
+  t.match(atOnce(work), { rejected: 0 })
+  t.match(pointsOf(batch, resolver), [{ measurement: 'm', fields: { v: 1 } }])
 })

@@ -8,17 +8,24 @@ import { type Message, packageDefinition, point, type StartOptions, start, TestC
 
 const NOW = BigInt(Date.now()) * 1_000_000n
 
+interface Refusals {
+  left: number
+  /** Called at each. */
+  also?: () => Promise<unknown>
+}
+
 /** Counts batches, and refuses those that hold a measurement called `refused`. */
-function gateOf(batches: number[], refusals: { left: number }) {
+function gateOf(batches: number[], refusals: Refusals) {
   return definePlugin({
     id: 'gate',
     summary: 'Looks at writes',
     stability: 'stable',
     setup(svc) {
-      svc.ingest.admit((batch) => {
+      svc.ingest.admit(async (batch) => {
         batches.push(batch.rows)
         if (refusals.left > 0) {
           refusals.left--
+          await refusals.also?.()
           throw new SvcError('BACKPRESSURE', 'no room yet')
         }
         if (batch.tables.some(({ measurement, rows }) => measurement?.name === 'refused' && rows > 0)) throw new SvcError('OVERLOADED', 'no room')
@@ -29,7 +36,7 @@ function gateOf(batches: number[], refusals: { left: number }) {
 
 async function setUp(t: Test, options: StartOptions = {}) {
   const batches: number[] = []
-  const refusals = { left: 0 }
+  const refusals: Refusals = { left: 0 }
   const { node, port } = await start({ ...options, plugins: [gateOf(batches, refusals)] })
   const client = new TestClient(port)
   t.teardown(async () => {
@@ -161,6 +168,19 @@ t.test('a stream waits for room, and loses nothing', async (t) => {
   t.match(await errorOf(send([message(300, 10, 'late')])), { code: 14, details: /no room yet/ })
   refusals.left = 0
   t.match(await send([message(300, 10, 'late')]), { total_written: '10' })
+})
+
+t.test('points that are refused when they are tried again are counted, and their key is free', async (t) => {
+  const { client, send, refusals, values } = await setUp(t, { section: { stream_batch_interval_ms: 60_000 } })
+  refusals.left = 1
+  refusals.also = () => client.call('Write', { points: [point('m', NOW, {}, { other: 1n })] })
+  const of = (field: string, i: number) => point('m', NOW + BigInt(i), {}, { [field]: i })
+  // Of so many measurements a batch keeps no column, and so the decoder sees the type that the field has got.
+  const many = Array.from({ length: 100 }, (_, i) => at(i, `m${i}`))
+  const messages = [{ points: [...many, of('v', 1)] }, { points: [of('v', 2), of('other', 3), of('other', 4)], dedup_key: 'k' }]
+  t.match(await errorOf(send(messages)), { code: 3, details: /partial write: 102 points written, 2 rejected; first: messages\[1\]\.points\[1\]: .*"other"/ })
+  t.match(await send([{ points: [of('v', 5)], dedup_key: 'k' }]), { total_written: '1' })
+  t.same(await values('m'), [null, 1, 2, 5])
 })
 
 t.test('an error ends the stream; what came before it is written and counted', async (t) => {

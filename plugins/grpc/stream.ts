@@ -253,9 +253,15 @@ export class StreamWrite {
     return this.writer.svc.ingest.write(this.call.context, { backfill: this.backfill, late }, fill)
   }
 
-  /** The same rows in another batch. */
-  private async again({ messages }: Gathered, batch: WriteBatch): Promise<void> {
-    for (const { message, options, from } of messages) await this.writer.decode(message, batch, options, from, this.call)
+  /** The same messages into another batch. Which points are refused may be another matter by now. */
+  private async again(gathered: Gathered, batch: WriteBatch): Promise<void> {
+    gathered.rejected = 0
+    gathered.rejections = []
+    for (const { message, options, from } of gathered.messages) {
+      const { rejected, rejections } = await this.writer.decode(message, batch, options, from, this.call)
+      gathered.rejected += rejected
+      gathered.rejections.push(...rejections)
+    }
   }
 
   private release({ keys, late, rejected }: Gathered, written: boolean): void {

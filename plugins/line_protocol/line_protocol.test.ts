@@ -235,6 +235,20 @@ t.test('CREATE DATABASE and SHOW DATABASES are answered, by form and by query', 
   t.equal((await node.inject('/query')).json().error, 'missing required parameter "q"')
 })
 
+t.test('a request has so many statements, and a database so long a name', async (t) => {
+  const ask = (form: string) => node.inject({ method: 'POST', url: '/query', payload: form })
+  const most = (await ask(`q=${'SHOW DATABASES;'.repeat(100)}`)).json().results
+  t.same([most.length, most.at(-1).series.length], [100, 1])
+  const many = await ask(`db=${'x'.repeat(4096)}&q=${'show databases;'.repeat(50_000)}`)
+  t.ok(many.body.length < 1e6, `${many.body.length} bytes`)
+  const { results } = many.json()
+  t.equal(results.length, 101)
+  t.match(results.at(-1), { statement_id: 100, error: /^cannot answer more than 100 statements of one request: .* send/ })
+  const long = await ask(`db=${'x'.repeat(4097)}&q=SHOW DATABASES`)
+  t.match([long.statusCode, long.json().error], [400, /cannot use database "x+": database is longer than 4096 bytes/])
+  t.ok(long.body.length < 500)
+})
+
 t.test('points are counted', async (t) => {
   const text = (await node.inject('/metrics')).body
   t.match(text, /^svc_influx_points_written_total \d+$/m)

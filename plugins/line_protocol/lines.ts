@@ -1,4 +1,4 @@
-/** Lines as a whole, for what comes after a failure: where one ends, and how it is shown to its sender. */
+/** Lines as a whole: where one ends, and how it is shown to its sender after a failure. */
 
 const NEWLINE = 10
 const RETURN = 13
@@ -8,6 +8,15 @@ const EQUALS = 61
 const BACKSLASH = 92
 /** Of a line that cannot be parsed, so much is quoted. */
 const QUOTED_LENGTH = 512
+
+/** A body with a newline at its end, and always as the same class of array: a Buffer is another. */
+export function terminated(body: Uint8Array): Uint8Array {
+  if (body.length > 0 && body[body.length - 1] === NEWLINE) return new Uint8Array(body.buffer, body.byteOffset, body.length)
+  const bytes = new Uint8Array(body.length + 1)
+  bytes.set(body)
+  bytes[body.length] = NEWLINE
+  return bytes
+}
 
 /** The line at `start` as text, cut where it is long. */
 export function quotedLine(bytes: Uint8Array, start: number, limit: number): string {

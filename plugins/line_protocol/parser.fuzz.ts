@@ -88,6 +88,26 @@ function opensString(text: string): boolean {
   return fields.replace(/="(?:\\[\s\S]|[^"\\])*"/g, '=').includes('="')
 }
 
+const VALUES: readonly ((n: number) => string)[] = [(n) => `${n / 4}`, (n) => `${n}i`, (n) => `${n}u`, (n) => (n % 2 === 0 ? 't' : 'f'), (n) => `"s${n}"`]
+
+/** Hundreds of lines that set few of many fields, so that their table is divided. New fields come all the time, and most have another type in a bad line first. */
+function sparseBody(random: Random): string {
+  const count = 300 + Math.floor(random() * 700)
+  const types = Array.from({ length: 20 + Math.floor(random() * 20) }, () => pick(random, VALUES))
+  const lines: string[] = []
+  while (lines.length < count) {
+    const i = lines.length
+    const isNew = random() < 0.15
+    if (isNew) types.push(pick(random, VALUES))
+    const isBad = random() < (isNew ? 0.8 : 0.1)
+    const places = Array.from({ length: 1 + Math.floor(random() * 3) }, () => Math.floor(random() * types.length))
+    if (isNew || random() < 0.5) places.push(types.length - 1)
+    const fields = places.map((place) => `f${place}=${(isBad ? pick(random, VALUES) : types[place])(i)}`).join(',')
+    lines.push(`${random() < 0.9 ? 'm' : 'other'},h=${i % 50} ${fields}${isBad ? pick(random, [',y=zz', ',y', ' 1x']) : ` ${i}`}`)
+  }
+  return lines.join('\n')
+}
+
 /** Runs while `goesOn(bodies)` holds; returns how many bodies were compared. @throws when the parsers differ. */
 export function fuzz(seed: number, goesOn: (bodies: number) => boolean): number {
   const random = seeded(seed)
@@ -98,7 +118,8 @@ export function fuzz(seed: number, goesOn: (bodies: number) => boolean): number 
     const batch = new WriteBatch(resolver)
     const pool = Array.from({ length: 6 }, () => line(random))
     for (let round = 0; round < 4; round++, bodies++) {
-      const body = Array.from({ length: 1 + Math.floor(random() * 12) }, () => (random() < 0.5 ? pick(random, pool) : line(random))).join('\n')
+      const few = () => Array.from({ length: 1 + Math.floor(random() * 12) }, () => (random() < 0.5 ? pick(random, pool) : line(random))).join('\n')
+      const body = random() < 0.02 ? sparseBody(random) : few()
       const precision = pick(random, ['ns', 'us', 'ms', 's', 'm', 'h', 'auto'] as Precision[])
       const expected = referenceParse(body, precision, NOW, LIMITS)
       const outcome = atOnce(parser.parse(Buffer.from(body), batch, { precision, now: NOW, maxPoints: 1e9 }))

@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
+import { setImmediate } from 'node:timers/promises'
 import { WriteBatch } from 'svcdb/lib/columns'
 import { atOnce } from 'svcdb/lib/event-loop'
 import { collect } from 'svcdb/lib/heap'
@@ -403,6 +404,25 @@ t.test('a parser does not keep all fields that it has met, and knows those of th
   t.ok(bytes < 40e6, `${bytes} bytes for ${writes * measurements * fields} fields`)
 })
 
+t.test('a parser keeps neither the body nor the batch of a write', async (t) => {
+  const resolver = new FakeResolver()
+  const parser = new LineParser(resolver, 'default', { limits: DEFAULT_LIMITS, maxInternedBytes: 1 << 20, maxFailures: 16, seed: 1 })
+  const write = (): WeakRef<object>[] => {
+    const body = new TextEncoder().encode('m v=1 1\n')
+    const batch = new WriteBatch(resolver)
+    t.equal(atOnce(parser.parse(body, batch, { precision: 'ns', now: NOW, maxPoints: 10 })).rows, 1)
+    return [body.buffer, batch].map((held) => new WeakRef(held))
+  }
+  const held = write()
+  await setImmediate()
+  collect()
+  t.same(
+    held.map((ref) => ref.deref() !== undefined),
+    [false, false],
+  )
+  write()
+})
+
 t.test('rows that set few of very many fields lie in several tables', async (t) => {
   const resolver = new FakeResolver()
   const count = 3000
@@ -426,4 +446,17 @@ t.test('rows that set few of very many fields lie in several tables', async (t) 
     }
   }
   t.equal(n, count)
+})
+
+t.test('a field that changes its type just before the table is divided goes to rows of the new table', async (t) => {
+  const sparse = Array.from({ length: 255 }, (_, i) => `m,h=${i} f${i % 20}=1 ${i}`)
+  // The field of the line that is taken back is replaced; with it the table is full, and mostly gaps.
+  const changed = ['m,h=bad x=1,y=zz 1', 'm,h=last x=1i 255']
+  const after = Array.from({ length: 10 }, (_, k) => `m,h=n${k} x=${100 + k}i,f0=1 ${256 + k}`)
+  const { points } = parse([...sparse, ...changed, ...after].join('\n'))
+  t.equal(points.length, 266)
+  t.same(
+    points.filter(({ fields }) => 'x' in fields).map(({ tags, fields }) => [tags.h, fields]),
+    [['last', { x: 1n }], ...after.map((_, k) => [`n${k}`, { x: BigInt(100 + k), f0: 1 }])],
+  )
 })

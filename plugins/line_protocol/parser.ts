@@ -13,7 +13,7 @@ import { decimalEnd, floatOf, Int64, POW10, storeDecimal } from 'svcdb/lib/numbe
 import { BOOL, DECIMAL, type FieldSlot, FLOAT, INT, KEPT_SLOTS, MeasurementState, STRING, TYPES, UINT } from './field-slot.ts'
 import { type LineLimits, LOOK_AHEAD, SLICE_BYTES, SLICE_LINES } from './limits.ts'
 import { LineTime } from './line-time.ts'
-import { endOfLine, keyEnd, nameEnd, newlines, quotedLine } from './lines.ts'
+import { endOfLine, keyEnd, nameEnd, newlines, quotedLine, terminated } from './lines.ts'
 import type { ParseOptions, ParseOutcome, ParserOptions } from './outcome.ts'
 import { nameFault, readPlainKey, readSeriesKey, unescapeName } from './series-key.ts'
 import { truthOf } from './truth.ts'
@@ -29,6 +29,7 @@ const POINT = 46
 const BACKSLASH = 92
 const MAX_SAFE = 9007199254740992
 const EMPTY = new Uint8Array(0)
+const EMPTY_VIEW = new DataView(EMPTY.buffer)
 /** Up to here bytes are copied one by one: a call costs more. */
 const SHORT_STRING = 64
 
@@ -54,9 +55,10 @@ export class LineParser {
   /** Number of the parse under way; what was bound under another is bound again. */
   private serial = 0
   private bytes: Uint8Array = EMPTY
-  private view: DataView = new DataView(EMPTY.buffer)
+  private view: DataView = EMPTY_VIEW
   private end = 0
   private line = 1
+  /** While it parses. */
   private batch!: WriteBatch
   private nanIsNull = false
   /** Fields of the line at hand that are left out, and whether the line has others. */
@@ -91,7 +93,10 @@ export class LineParser {
       }
       return outcome
     } finally {
-      this.bytes = EMPTY // the body may be large and is not ours
+      // The body may be large, and is not ours; nor is the batch.
+      this.bytes = EMPTY
+      this.view = EMPTY_VIEW
+      this.batch = undefined as never
     }
   }
 
@@ -130,13 +135,7 @@ export class LineParser {
       for (const state of this.measurements) state.clear()
       this.slots = 0
     }
-    // Always the same class of array (a Buffer is another), and always a newline at the end.
-    if (body.length > 0 && body[body.length - 1] === NEWLINE) this.bytes = new Uint8Array(body.buffer, body.byteOffset, body.length)
-    else {
-      this.bytes = new Uint8Array(body.length + 1)
-      this.bytes.set(body)
-      this.bytes[body.length] = NEWLINE
-    }
+    this.bytes = terminated(body)
     this.view = new DataView(this.bytes.buffer, this.bytes.byteOffset, this.bytes.length)
     this.end = this.bytes.length
     this.line = 1
@@ -306,8 +305,8 @@ export class LineParser {
     try {
       const before = table.find(slot.name)
       const column = table.column(slot.name, TYPES[kind])
-      // A column that replaces an empty one: other slots may still point at that.
-      if (before !== undefined && before !== column) this.serial++
+      // A column that replaces an empty one: other slots may still point at that. The table stays, and is known to be of the new number (`open`).
+      if (before !== undefined && before !== column) this.measurements[this.group].serial = ++this.serial
       slot.column = column
       slot.kind = kind
       slot.serial = this.serial

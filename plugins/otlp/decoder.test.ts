@@ -52,6 +52,16 @@ t.test('a series is taken apart once, also when others come between', async (t) 
   t.equal(decoder.resolver.calls, 18, 'numbers that have become invalid are asked for again')
 })
 
+t.test('numbers that become invalid while a request is read are asked for once more, not at each turn', async (t) => {
+  const decoder = decoding()
+  const gauge = Array.from({ length: 2000 }, (_, i) => ({ time, value: i, attributes: { n: String(i % 3) } }))
+  const turns = decoder.turns(writeMetrics([{ name: 'g', gauge }]), (turn) => {
+    if (turn === 2) decoder.resolver.epoch++
+  })
+  t.ok(turns > 10, `${turns} turns`)
+  t.equal(decoder.resolver.calls, 6)
+})
+
 t.test('tags of new series: as bytes where they are plain, else as strings', async (t) => {
   const resolver = new AsciiResolver()
   const decoder = decoding({}, undefined, resolver)
@@ -165,6 +175,27 @@ t.test('scopes, attributes that are dropped, and names of Prometheus', async (t)
   t.same(
     scoped.points().map((each) => each.tags['otel.scope.name']),
     ['a', 'b'],
+  )
+})
+
+t.test('ends of a summary for which there is no room are refused before its fields are looked for', async (t) => {
+  const resolver = Object.assign(new FakeResolver(), { writeLimits: { fields: 100, cells: 100 } })
+  const decoder = decoding({}, undefined, resolver)
+  const { fields } = resolver.measurement('', 's')
+  let looks = 0
+  const iterate = () => {
+    looks++
+    return fields.entries()
+  }
+  Object.defineProperty(fields, Symbol.iterator, { value: iterate })
+  const rows = Array.from({ length: 16 }, () => ({ time, quantiles: Array.from({ length: 10 }, (_, i): [number, number] => [i / 10, 1]) }))
+  const ends = (count: number) => Array.from({ length: count }, () => ({ time, flags: 1 }))
+  const outcome = decoder.decode(writeMetrics([{ name: 's', summary: [...rows.slice(1), ...ends(50)] }]))
+  t.match(reasons(outcome), [/cannot hold 12 fields of measurement "s" for 32 points/])
+  t.same([outcome.refused, looks], [49, 1])
+  t.same(
+    values(decoder).at(-1),
+    Object.fromEntries(['count', 'sum', ...rows[0].quantiles.map(([quantile]) => `quantile_${quantile}`)].map((name) => [name, 'stale'])),
   )
 })
 

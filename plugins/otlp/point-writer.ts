@@ -155,11 +155,11 @@ export class PointWriter {
   /** Fields of floats that the metric has, those of this write among them. */
   *floatFields({ ref }: Metric): Generator<string> {
     for (const [name, { type }] of ref.fields) if (type === 'float64') yield name
-    for (const { name, type, next } of this.pointsBatch().table(ref).columns) if (type === 'float64' && next > 0) yield name
+    for (const { name, type, next } of this.pointsBatch().table(ref).columns) if (type === 'float64' && next > 0 && !ref.fields.has(name)) yield name
   }
 
-  /** A row with a number in each of the fields; NaN stands for the end of the field's series. */
-  fields(metric: Metric, series: number, timeLow: number, timeHigh: number, fields: ReadonlyMap<string, number>): void {
+  /** A row with a number in each of the fields, which are asked for when there is room for it; NaN stands for the end of the field's series. */
+  fields(metric: Metric, series: number, timeLow: number, timeHigh: number, fields: Iterable<readonly [string, number]>): void {
     const table = this.pointsBatch().table(metric.ref)
     const row = table.addRow(series, timeLow, timeHigh, this.position)
     try {

@@ -80,6 +80,8 @@ export class Streams {
   private readonly options: TagOptions
   private readonly maxBytes: number
   private epoch: number
+  /** The epoch that numbers in `series` are of. */
+  private seriesEpoch: number
   /** Bytes that resources, scopes and metrics take beside those that named them, about. */
   private kept = 0
   private takenInAll = 0
@@ -92,7 +94,7 @@ export class Streams {
     this.namespace = namespace
     this.options = options
     this.maxBytes = maxBytes
-    this.epoch = resolver.epoch
+    this.epoch = this.seriesEpoch = resolver.epoch
     // These three are looked at between requests: numbers handed out within one must stay good.
     this.resources = new NestedKeys(Number.MAX_SAFE_INTEGER, seed)
     this.scopes = new NestedKeys(Number.MAX_SAFE_INTEGER, seed)
@@ -111,13 +113,15 @@ export class Streams {
     this.list.length = 0
     this.byName.clear()
     this.kept = 0
-    this.epoch = this.resolver.epoch
+    this.epoch = this.seriesEpoch = this.resolver.epoch
   }
 
   /** Call when others had their turn: numbers of series may have been given back. What was handed out of the rest stays good until the next request. */
   resume(): void {
     this.taken = 0
-    if (this.epoch !== this.resolver.epoch) this.series.clear()
+    if (this.seriesEpoch === this.resolver.epoch) return
+    this.series.clear()
+    this.seriesEpoch = this.resolver.epoch
   }
 
   /** So much was taken apart that others should have their turn. */

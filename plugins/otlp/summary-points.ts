@@ -83,9 +83,9 @@ export class SummaryPoints implements PointsReader {
       const problem = writer.timeProblem(metric, timeLow, timeHigh)
       if (problem !== undefined) throw problem
       if (this.problem !== undefined) throw new SvcError('INVALID_POINT', `cannot write summary of metric "${metric.ref.name}": ${this.problem}`)
-      if ((flags & NO_RECORDED_VALUE) !== 0) this.endAll()
-      else this.dropNonFinite()
-      writer.fields(metric, this.streams.seriesOf(this.stream, attributes), timeLow, timeHigh, fields)
+      const isEnd = (flags & NO_RECORDED_VALUE) !== 0
+      if (!isEnd) this.dropNonFinite()
+      writer.fields(metric, this.streams.seriesOf(this.stream, attributes), timeLow, timeHigh, isEnd ? this.ends() : fields)
     } catch (error) {
       if (!(error instanceof SvcError) || error.code === 'BAD_REQUEST') throw error
       writer.refuse(error)
@@ -118,9 +118,9 @@ export class SummaryPoints implements PointsReader {
   }
 
   /** Every series that the measurement has of the summary ends here. */
-  private endAll(): void {
+  private *ends(): Iterable<readonly [string, number]> {
     const { fields } = this
-    for (const name of this.writer.floatFields(this.stream.metric)) if (name.startsWith(QUANTILE)) fields.set(name, 0)
-    for (const name of fields.keys()) fields.set(name, Number.NaN)
+    for (const name of this.writer.floatFields(this.stream.metric)) if (name.startsWith(QUANTILE) && !fields.has(name)) yield [name, Number.NaN]
+    for (const name of fields.keys()) yield [name, Number.NaN]
   }
 }

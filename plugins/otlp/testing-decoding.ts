@@ -65,8 +65,12 @@ export function decoding(
     resolver,
     said,
     decode: (message: Uint8Array): Outcome => atOnce(work(message)),
-    /** Reads it. @returns how often others had their turn. */
-    turns: (message: Uint8Array): number => [...work(message)].length,
+    /** Reads it. @param between called when others have their turn. @returns how often they had it. */
+    turns: (message: Uint8Array, between: (turn: number) => void = () => {}): number => {
+      let turns = 0
+      for (const _ of work(message)) between(++turns)
+      return turns
+    },
     points: (): Point[] => [...pointsOf(batches.points, resolver), ...pointsOf(batches.gauges, resolver)].sort((a, b) => a.position - b.position),
   }
 }

@@ -342,6 +342,58 @@ t.test('new fields of a write that was refused do not count in the next one', as
   t.equal(batch.rows, 1000)
 })
 
+/** Counts how often the columns of a table are looked at, by one of them. */
+function looksAt({ columns }: TableBatch): () => number {
+  let looks = 0
+  const [column] = columns
+  let { left } = column
+  const get = (): boolean => {
+    looks++
+    return left
+  }
+  const set = (is: boolean): void => {
+    left = is
+  }
+  Object.defineProperties(column, { left: { get, set, configurable: true }, values: { get: () => Number(get()) + column.next, configurable: true } })
+  return () => looks
+}
+
+t.test('a table that takes no more rows says so without looking at all its columns each time', async (t) => {
+  const resolver = Object.assign(new FakeResolver(), { writeLimits: { fields: 1e6, cells: 50_000 } })
+  const ref = resolver.measurement('', 'm')
+  const ways: [string, number, RegExp, (batch: WriteBatch) => TableBatch][] = [
+    ['of any rows', 4096, /cannot hold 4096 fields of measurement "m" for 32 points/, (batch) => batch.table(ref)],
+    ['of points', 4096, /cannot hold 4096 fields of measurement "m" for 32 points/, (batch) => batch.tableForRow(ref)],
+    ['of points with new fields', 257, /more than 4096 new fields of measurement "m"/, (batch) => batch.tableForRow(ref)],
+  ]
+  for (const [what, each, message, tableOf] of ways) {
+    const batch = new WriteBatch(resolver)
+    const add = (i: number): number => tableOf(batch).addRow(0, i, 0, i)
+    for (const time of [1, 2]) {
+      for (let i = 0; i < 16; i++) {
+        const row = add(i)
+        for (let n = 0; n < each; n++)
+          batch
+            .table(ref)
+            .column(`f${each === 257 ? i * each + n : n}`, 'float64')
+            .setF64(row, time)
+      }
+      const looks = looksAt(batch.table(ref))
+      t.throws(() => add(16), { code: 'INVALID_POINT', message: message }, what)
+      const before = looks()
+      t.ok(before > 0, `${before} looks`)
+      for (let i = 0; i < 100; i++) t.throws(() => add(16), { code: 'INVALID_POINT', message })
+      t.equal(looks(), before)
+      batch.table(ref).dropRows(10)
+      for (let i = 10; i < 16; i++) t.equal(add(i), i, 'there is room again')
+      t.throws(() => add(16), { code: 'INVALID_POINT', message })
+      batch.reset()
+      t.doesNotThrow(() => add(0))
+      batch.reset()
+    }
+  }
+})
+
 t.test('the fields of a batch are bounded, over all of its measurements', async (t) => {
   const resolver = new FakeResolver()
   const batch = new WriteBatch(resolver)

@@ -87,6 +87,10 @@ export class TableBatch {
   private addedLast = -1
   /** Columns that are not left. */
   private asked = 0
+  /** Why it does not grow. So it stays until the batch is empty: no cells are given back before. To look at all columns for each row that is refused would be quadratic. */
+  private full: unknown
+  /** What was found when it was last looked whether it is crowded; undefined since rows were taken back, or there is more room. */
+  private crowded: boolean | undefined
 
   /** @param room of all tables of a batch. */
   constructor(measurement: MeasurementRef | null, room = new Room()) {
@@ -111,6 +115,7 @@ export class TableBatch {
   /** Takes the last row back, with whatever columns it had set. Several are for `dropRows`. */
   dropRow(): void {
     const row = --this.rows
+    this.crowded = undefined
     for (const column of row === this.addedLast ? (this.listed ?? this.columns) : this.columns) column.cut(row)
   }
 
@@ -118,6 +123,7 @@ export class TableBatch {
   dropRows(kept: number): void {
     if (this.rows <= kept) return
     this.rows = kept
+    this.crowded = undefined
     for (const column of this.columns) column.cut(kept)
   }
 
@@ -156,10 +162,7 @@ export class TableBatch {
 
   /** Whether the next row would make it grow although it is mostly gaps: rows that set few of very many fields would take many times what they hold. */
   get isCrowded(): boolean {
-    const { rows, asked } = this
-    if (rows < this.capacity || rows * asked < MANY_CELLS || this.columns.some((column) => this.setsScale(column))) return false
-    const values = this.columns.reduce((sum, column) => sum + column.values, rows)
-    return rows * asked > GAPS * values
+    return this.rows >= this.capacity && (this.crowded ??= this.isMostlyGaps())
   }
 
   /** Bytes that it takes, also when it is empty. */
@@ -175,8 +178,7 @@ export class TableBatch {
     this.byName.clear()
     this.listed = undefined
     this.addedLast = -1
-    this.rows = this.asked = 0
-    this.capacity = FIRST_CAPACITY
+    this.empty()
     if (this.series.length === FIRST_CAPACITY) return
     this.series = new Int32Array(FIRST_CAPACITY)
     this.time = new Int32Array(FIRST_CAPACITY * 2)
@@ -184,8 +186,7 @@ export class TableBatch {
   }
 
   reset(): void {
-    this.rows = this.asked = 0
-    this.capacity = FIRST_CAPACITY
+    this.empty()
     // One that the last write did not set may have been of a refused type: forget it.
     let kept = 0
     for (const column of this.columns) {
@@ -201,6 +202,19 @@ export class TableBatch {
     this.columns.length = kept
     this.addedLast = -1
     if (this.listed !== undefined) this.listed.length = 0
+  }
+
+  private isMostlyGaps(): boolean {
+    const { rows, asked } = this
+    if (rows * asked < MANY_CELLS || this.columns.some((column) => this.setsScale(column))) return false
+    const values = this.columns.reduce((sum, column) => sum + column.values, rows)
+    return rows * asked > GAPS * values
+  }
+
+  private empty(): void {
+    this.rows = this.asked = 0
+    this.capacity = FIRST_CAPACITY
+    this.full = this.crowded = undefined
   }
 
   /** The scale of a new decimal is that of all rows of the write. */
@@ -237,10 +251,17 @@ export class TableBatch {
   }
 
   private grow(): void {
+    if (this.full !== undefined) throw this.full
     const capacity = this.capacity * 2
     const cells = this.columns.reduce((sum, column) => sum + (column.left ? 0 : Math.max(0, capacity - column.capacity)), 0)
-    this.take(cells, this.asked, capacity)
+    try {
+      this.take(cells, this.asked, capacity)
+    } catch (error) {
+      this.full = error
+      throw error
+    }
     this.capacity = capacity
+    this.crowded = undefined
     for (const column of this.columns) if (!column.left) column.grow(capacity)
     if (this.series.length >= capacity) return
     this.series = copyInto(new Int32Array(capacity), this.series)
@@ -327,12 +348,12 @@ export class WriteBatch {
     return table
   }
 
-  /** New fields of the measurement in its tables so far. */
+  /** New fields of the measurement in its tables so far; once they are too many nobody looks for more. */
   private newFields({ measurement, columns }: TableBatch): ReadonlySet<string> {
     const ref = measurement as MeasurementRef
     let names = this.fresh.get(ref)
     if (names === undefined) this.fresh.set(ref, (names = new Set()))
-    for (const { name, left } of columns) if (!left && !ref.fields.has(name)) names.add(name)
+    if (names.size <= MANY_NEW) for (const { name, left } of columns) if (!left && !ref.fields.has(name)) names.add(name)
     return names
   }
 

@@ -108,20 +108,24 @@ export class PointBuffer {
   }
 
   /** Puts the first `count` points into a batch; one that the schema or the budget of series refuses is left out and counted. Nothing is forgotten. */
-  *fill(batch: WriteBatch, count: number): Work<Refusals> {
-    const { points } = this
-    const refusals: Refusals = { rejected: 0, rejections: [] }
-    for (let position = 0; position < count; position++) {
-      if (position % POINTS_A_STEP === POINTS_A_STEP - 1) yield
-      try {
-        append(batch, points[position], position)
-      } catch (error) {
-        if (!(error instanceof SvcError) || error.kind.http >= 500) throw error
-        if (refusals.rejected++ < MAX_REJECTIONS) refusals.rejections.push({ code: error.code, message: error.message, position })
-      }
-    }
-    return refusals
+  fill(batch: WriteBatch, count: number): Work<Refusals> {
+    return appendAll(batch, this.points, count)
   }
+}
+
+/** @param points as they are when the work is ordered: those that wait may be others at its first turn. */
+function* appendAll(batch: WriteBatch, points: readonly Point[], count: number): Work<Refusals> {
+  const refusals: Refusals = { rejected: 0, rejections: [] }
+  for (let position = 0; position < count; position++) {
+    if (position % POINTS_A_STEP === POINTS_A_STEP - 1) yield
+    try {
+      append(batch, points[position], position)
+    } catch (error) {
+      if (!(error instanceof SvcError) || error.kind.http >= 500) throw error
+      if (refusals.rejected++ < MAX_REJECTIONS) refusals.rejections.push({ code: error.code, message: error.message, position })
+    }
+  }
+  return refusals
 }
 
 function append(batch: WriteBatch, { measurement, tags, names, values, time }: Point, position: number): void {
