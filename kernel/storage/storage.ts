@@ -149,7 +149,7 @@ export interface BackupDirectories {
   list(directory: string): Promise<{ name: string; finished: boolean }[]>
   /** What a finished one says of itself; its files are not looked at. @throws INVALID_REQUEST where that cannot be read. */
   manifest?(directory: string): Promise<BackupManifest>
-  /** Removes one with all that is in it; cut short, it is not finished. */
+  /** Removes one with all that is in it; cut short, it is not finished. @throws CONFLICT for one in use. */
   remove(directory: string): Promise<void>
 }
 

@@ -6,11 +6,16 @@ import { exists } from './disk.ts'
 import { decodeManifest, MANIFEST_FILE, summary, UNFINISHED } from './manifest.ts'
 import { layoutOf } from './replacement.ts'
 
+type Alone = (directory: string, work: () => Promise<void>) => Promise<void>
+
 export class Directories implements BackupDirectories {
   private readonly files: FilePromises
+  private readonly alone: Alone
 
-  constructor(files: FilePromises) {
+  /** @param alone does work on a directory that nobody else may use meanwhile. */
+  constructor(files: FilePromises, alone: Alone = (_directory, work) => work()) {
     this.files = files
+    this.alone = alone
   }
 
   async resolve(path: string): Promise<string> {
@@ -39,11 +44,14 @@ export class Directories implements BackupDirectories {
   }
 
   async remove(directory: string): Promise<void> {
-    for (const manifest of [join(directory, UNFINISHED, MANIFEST_FILE), join(directory, MANIFEST_FILE)]) await this.files.rm(manifest, { force: true })
-    await this.files.rm(directory, { recursive: true, force: true })
+    await this.alone(directory, async () => {
+      for (const manifest of [join(directory, UNFINISHED, MANIFEST_FILE), join(directory, MANIFEST_FILE)]) await this.files.rm(manifest, { force: true })
+      await this.files.rm(directory, { recursive: true, force: true })
+    })
   }
 
-  private async isFinished(directory: string): Promise<boolean> {
+  /** Whether there is a backup in a directory, whole when it was made. */
+  async isFinished(directory: string): Promise<boolean> {
     return exists((await layoutOf(directory, this.files)).manifest, this.files)
   }
 }
