@@ -24,8 +24,8 @@ export class Checkpoints {
   private readonly dependencies: CheckpointDependencies
   /** Names of what was told last to be ahead. */
   private told = ''
-  /** Those that could not be removed and are still there: each is logged once. */
-  private readonly stuck = new Set<string>()
+  /** Those that could not be removed or looked into: each is logged once. */
+  private readonly bad = new Set<string>()
 
   constructor(dependencies: CheckpointDependencies) {
     this.dependencies = dependencies
@@ -78,7 +78,9 @@ export class Checkpoints {
   private async list(): Promise<{ finished: string[]; unfinished: string[] }> {
     const { directory, directories } = this.dependencies
     const checkpoints = (await directories().list(directory())).filter(({ name }) => checkpointTime(name) !== undefined)
-    const names = (wanted: boolean) => checkpoints.filter(({ finished }) => finished === wanted).map(({ name }) => name)
+    for (const { name, problem } of checkpoints) if (problem !== undefined) this.warn(name, problem, 'cannot look into a checkpoint; it stays as it is')
+    const known = checkpoints.filter(({ problem }) => problem === undefined)
+    const names = (wanted: boolean) => known.filter(({ finished }) => finished === wanted).map(({ name }) => name)
     return { finished: names(true), unfinished: names(false) }
   }
 
@@ -87,11 +89,15 @@ export class Checkpoints {
     const { directory, directories, log } = this.dependencies
     try {
       await directories().remove(join(directory(), name))
-      this.stuck.delete(name)
+      this.bad.delete(name)
       log.info({ checkpoint: name }, 'removed a checkpoint')
-    } catch (err) {
-      if (!this.stuck.has(name)) log.warn({ err, checkpoint: name }, 'cannot remove a checkpoint; it is tried again with each further one')
-      this.stuck.add(name)
+    } catch (error) {
+      this.warn(name, error as Error, 'cannot remove a checkpoint; it is tried again with each further one')
     }
+  }
+
+  private warn(name: string, err: Error, message: string): void {
+    if (!this.bad.has(name)) this.dependencies.log.warn({ err, checkpoint: name }, message)
+    this.bad.add(name)
   }
 }

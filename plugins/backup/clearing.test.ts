@@ -1,8 +1,11 @@
-/** Checkpoints that cannot be cleared away, over a service that keeps none of them. */
+/** Checkpoints that cannot be cleared away or looked into. */
+import { lstatSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
 import type { BackupService } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import { boot, loadEngine, ManualClock, type TestNode } from 'svcdb/testkit'
+import { boot, loadEngine, ManualClock, systemClock, type TestNode, temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
+import { until } from '../../test/support/until.ts'
 import { checkpointName } from './checkpoint-names.ts'
 
 const HOUR = 3_600_000
@@ -19,7 +22,7 @@ interface Checkpoints {
   failures(): Promise<number>
 }
 
-/** A node with checkpoints every hour, of which one is kept. @param refuse called before one is removed and before they are listed. */
+/** A node whose storage keeps names only, with checkpoints every hour, of which one is kept. @param refuse called before one is removed and before they are listed. */
 async function checkpoints(t: Test, there: Map<string, boolean>, refuse: (call: 'remove' | 'list', name: string) => void): Promise<Checkpoints> {
   const made: string[] = []
   const lines: string[] = []
@@ -114,4 +117,32 @@ t.test('a directory that cannot be listed is counted as a checkpoint that was no
   await clock.advance(HOUR / 2)
   t.equal(made.length, 1)
   t.match(warned().at(-1), { msg: /cannot clear away old checkpoints/ })
+})
+
+t.test('a directory that cannot be looked into keeps no node from starting and no checkpoint from being made, and stays', async (t) => {
+  const root = temporaryFolder(t)
+  const directory = join(root, 'checkpoints')
+  const bad = ['20200101T000000Z', 'other']
+  for (const name of bad) {
+    mkdirSync(join(directory, name), { recursive: true })
+    // A link to itself: nobody can look behind it, root neither.
+    symlinkSync('unfinished', join(directory, name, 'unfinished'))
+  }
+  let now = START
+  const lines: string[] = []
+  const node = await boot({
+    plugins: ['backup'],
+    storage: 'embedded',
+    clock: { ...systemClock, now: () => now },
+    config: { server: { backup_root: root }, database: { checkpoints: { interval_secs: 1, keep: 1 } } },
+    log: (line) => lines.push(line),
+  })
+  t.teardown(() => node.stop())
+  for (let made = 0; made < 3; made++) {
+    await until('only the newest is there', () => readdirSync(directory).join() === [...bad, checkpointName(now)].sort().join())
+    now += 1000
+  }
+  for (const name of bad) t.ok(lstatSync(join(directory, name, 'unfinished')).isSymbolicLink(), name)
+  const warned = lines.map((line) => JSON.parse(line)).filter(({ name, level }) => name === 'backup' && level === 'warn')
+  t.match(warned, [{ checkpoint: bad[0], msg: /cannot look into a checkpoint/ }], 'once, and only what is named like a checkpoint')
 })

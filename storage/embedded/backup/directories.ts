@@ -6,6 +6,7 @@ import { exists } from './disk.ts'
 import { decodeManifest, MANIFEST_FILE, summary, UNFINISHED } from './manifest.ts'
 import { layoutOf } from './replacement.ts'
 
+type Listed = Awaited<ReturnType<BackupDirectories['list']>>[number]
 type Alone = (directory: string, work: () => Promise<void>) => Promise<void>
 
 export class Directories implements BackupDirectories {
@@ -29,13 +30,19 @@ export class Directories implements BackupDirectories {
     }
   }
 
-  async list(directory: string): Promise<{ name: string; finished: boolean }[]> {
+  async list(directory: string): Promise<Listed[]> {
     const entries = await this.files.readdir(directory).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return []
       throw error
     })
     const names = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name)
-    return Promise.all(names.map(async (name) => ({ name, finished: await this.isFinished(join(directory, name)) })))
+    const listed = async (name: string): Promise<Listed> =>
+      this.isFinished(join(directory, name)).then(
+        (finished) => ({ name, finished }),
+        // Such as `lost+found` of a volume.
+        (problem: Error) => ({ name, finished: false, problem }),
+      )
+    return Promise.all(names.map(listed))
   }
 
   async manifest(directory: string): Promise<BackupManifest> {
