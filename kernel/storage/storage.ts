@@ -145,11 +145,14 @@ export interface BackupManifest {
 export interface BackupDirectories {
   /** The path without links. @throws Error for a link to nothing, which could come to lead anywhere. */
   resolve(path: string): Promise<string>
-  /** Directories right below one; none when it is not there. Those that are not `finished` are no backups, or what a crash has left of one. */
-  list(directory: string): Promise<{ name: string; finished: boolean }[]>
+  /**
+   * Directories right below one; none when it is not there. Those that are not `finished` are no backups, or what a crash has left of one; with a `problem`,
+   * what they are could not be found out.
+   */
+  list(directory: string): Promise<{ name: string; finished: boolean; problem?: Error }[]>
   /** What a finished one says of itself; its files are not looked at. @throws INVALID_REQUEST where that cannot be read. */
   manifest?(directory: string): Promise<BackupManifest>
-  /** Removes one with all that is in it; cut short, it is not finished. */
+  /** Removes one with all that is in it; cut short, it is not finished. @throws CONFLICT for one in use. */
   remove(directory: string): Promise<void>
 }
 

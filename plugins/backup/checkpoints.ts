@@ -13,6 +13,8 @@ interface CheckpointDependencies {
   clock: Clock
   log: Svc['log']
   make(directory: string): Promise<BackupAnswer>
+  /** One could not even be begun. */
+  failed(): void
 }
 
 const AHEAD =
@@ -22,6 +24,8 @@ export class Checkpoints {
   private readonly dependencies: CheckpointDependencies
   /** Names of what was told last to be ahead. */
   private told = ''
+  /** Those that could not be removed or looked into: each is logged once. */
+  private readonly bad = new Set<string>()
 
   constructor(dependencies: CheckpointDependencies) {
     this.dependencies = dependencies
@@ -33,15 +37,26 @@ export class Checkpoints {
     return waitFor((await this.list()).finished, intervalMs, clock.now())
   }
 
-  /** One checkpoint, and then the clearing away: a failure removes nothing that is finished. */
+  /** One checkpoint, and then the clearing away: a failure removes nothing that is finished. What cannot be cleared away is no failure. */
   async run(): Promise<void> {
-    const { directory, keep, clock, make, log } = this.dependencies
+    const { directory, clock, make, log, failed } = this.dependencies
+    const { unfinished } = await this.list().catch((error: Error) => {
+      failed()
+      throw error
+    })
     // First, for their space.
-    for (const name of (await this.list()).unfinished) await this.remove(name)
+    for (const name of unfinished) await this.remove(name)
     const name = checkpointName(clock.now())
     const { wal_sequence: sequence = Number.POSITIVE_INFINITY } = await make(join(directory(), name))
+    // The run would be tried again, with one more checkpoint.
+    await this.clear(name, sequence).catch((err: Error) => log.warn({ err }, 'cannot clear away old checkpoints; it is tried again after the next one'))
+  }
+
+  /** @param last the one just made. @param sequence of its newest record. */
+  private async clear(last: string, sequence: number): Promise<void> {
+    const { keep, log } = this.dependencies
     const ahead: string[] = []
-    for (const old of surplus((await this.list()).finished, keep, name)) {
+    for (const old of surplus((await this.list()).finished, keep, last)) {
       // Where the volume of the data was lost, these are all that there is.
       if (sequence < (await this.sequenceOf(old))) ahead.push(old)
       else await this.remove(old)
@@ -63,13 +78,26 @@ export class Checkpoints {
   private async list(): Promise<{ finished: string[]; unfinished: string[] }> {
     const { directory, directories } = this.dependencies
     const checkpoints = (await directories().list(directory())).filter(({ name }) => checkpointTime(name) !== undefined)
-    const names = (wanted: boolean) => checkpoints.filter(({ finished }) => finished === wanted).map(({ name }) => name)
+    for (const { name, problem } of checkpoints) if (problem !== undefined) this.warn(name, problem, 'cannot look into a checkpoint; it stays as it is')
+    const known = checkpoints.filter(({ problem }) => problem === undefined)
+    const names = (wanted: boolean) => known.filter(({ finished }) => finished === wanted).map(({ name }) => name)
     return { finished: names(true), unfinished: names(false) }
   }
 
+  /** One that cannot be removed costs no other. */
   private async remove(name: string): Promise<void> {
     const { directory, directories, log } = this.dependencies
-    await directories().remove(join(directory(), name))
-    log.info({ checkpoint: name }, 'removed a checkpoint')
+    try {
+      await directories().remove(join(directory(), name))
+      this.bad.delete(name)
+      log.info({ checkpoint: name }, 'removed a checkpoint')
+    } catch (error) {
+      this.warn(name, error as Error, 'cannot remove a checkpoint; it is tried again with each further one')
+    }
+  }
+
+  private warn(name: string, err: Error, message: string): void {
+    if (!this.bad.has(name)) this.dependencies.log.warn({ err, checkpoint: name }, message)
+    this.bad.add(name)
   }
 }

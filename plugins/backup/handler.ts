@@ -58,6 +58,11 @@ export class BackupHandler {
     return this.make(directory, () => true)
   }
 
+  /** Of a checkpoint that could not be begun. */
+  countFailure(): void {
+    this.metrics.failed.inc()
+  }
+
   /** @throws CONFIG_ERROR where checkpoints could not be cleared away, or be looked at for when the next is due. */
   get directories(): BackupDirectories {
     const { directories, name = 'a place of their own' } = this.service

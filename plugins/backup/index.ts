@@ -39,6 +39,7 @@ export default definePlugin({
       clock: svc.clock,
       log: svc.log,
       make: (directory) => handler.checkpoint(directory),
+      failed: () => handler.countFailure(),
     })
     // Each node for itself: nodes that share their state have points of their own, where checkpoints can be made.
     svc.schedule('checkpoints', intervalMs, () => scheduled.run(), { first: () => scheduled.due(), retry: RETRY_MS, local: true, detached: true })

@@ -203,7 +203,8 @@ t.test('a measurement with an encrypted field is refused', async (t) => {
   t.equal((await exported(node, { measurement: 'plain' })).json().rows_written, 1, 'others are exported')
 })
 
-t.test('exports at one time share what the quota of their namespace leaves', async (t) => {
+/** Everybody is of a namespace with a quota. */
+async function withQuota(max_storage_bytes: number): Promise<TestNode> {
   const acme = definePlugin({
     id: 'acme',
     summary: 'Everybody is of a namespace with a quota',
@@ -211,14 +212,31 @@ t.test('exports at one time share what the quota of their namespace leaves', asy
     provides: [NAMESPACES],
     setup(svc) {
       svc.auth.authenticator(() => ({ principal: 'acme', method: 'test', claims: {}, namespaces: ['acme'], admin: false }))
-      svc.provide(NAMESPACES, { onDelete: () => () => {}, get: () => ({ quota: { max_storage_bytes: 100_000 } }) } as never)
+      svc.provide(NAMESPACES, { onDelete: () => () => {}, get: () => ({ quota: { max_storage_bytes } }) } as never)
     },
   })
-  const node = await boot({ plugins: [plugin, line, acme], storage: 'embedded', config: { server: { multi_tenancy: true }, export: { max_concurrent: 5 } } })
-  t.teardown(() => node.stop())
+  const config = { server: { multi_tenancy: true }, export: { max_concurrent: 5 } }
+  const node = await boot({ plugins: [plugin, line, acme], storage: 'embedded', config })
   await write(node, [`cpu v=1 ${BASE}`])
+  return node
+}
+
+t.test('exports at one time share what the quota of their namespace leaves', async (t) => {
+  const node = await withQuota(100_000)
+  t.teardown(() => node.stop())
   const answers = await Promise.all(['a', 'b', 'c'].map((name) => exported(node, { measurement: 'cpu', output_path: name })))
   t.same(answers.map(({ statusCode }) => statusCode).sort(), [200, 429, 429], 'the first may take all of it')
   t.match(answers.find(({ statusCode }) => statusCode === 429)?.json(), { code: 'RATE_LIMITED', error: /under way.*max_storage_bytes/ })
   t.equal((await exported(node, { measurement: 'cpu', output_path: 'b' })).statusCode, 200, 'afterwards there is room')
+})
+
+t.test('what a crash has left takes nothing of a quota, and goes', async (t) => {
+  const node = await withQuota(100_000)
+  t.teardown(() => node.stop())
+  const folder = join(node.dataDir, 'exports', 'acme')
+  mkdirSync(folder, { recursive: true })
+  for (const name of ['cpu.parquet.0.unfinished', 'a.PARQUET.3.unfinished']) writeFileSync(join(folder, name), Buffer.alloc(100_000))
+  const answer = await exported(node, { measurement: 'cpu', output_path: 'a' })
+  t.match([answer.statusCode, answer.json()], [200, { rows_written: 1, truncated: false }])
+  t.same(readdirSync(folder), ['a.parquet'])
 })

@@ -4,7 +4,8 @@ import { join, resolve } from 'node:path'
 import type { NamespaceQuota } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 
-/** Finished, or cut off by a crash. */
+/** Others are under way, or what a crash has left, which the next export into the folder removes. */
+const FINISHED = /\.parquet$/i
 const EXPORT = /\.parquet(\.\d+\.unfinished)?$/i
 
 export class ExportFolders {
@@ -24,11 +25,11 @@ export class ExportFolders {
     return join(this.root, namespace)
   }
 
-  /** Bytes that a namespace's quota of storage leaves for further files; undefined = it has none. @throws RATE_LIMITED when its files take as much. */
+  /** Bytes that a namespace's quota of storage leaves for others than finished files; undefined = it has none. @throws RATE_LIMITED when its files take as much. */
   async left(namespace: string): Promise<number | undefined> {
     const most = namespace === '' ? 0 : (this.quota(namespace)?.max_storage_bytes ?? 0)
     if (most === 0) return undefined
-    const sizes = await Promise.all((await this.files(namespace)).map(async (file) => (await stat(file).catch(() => undefined))?.size ?? 0))
+    const sizes = await Promise.all((await this.files(namespace, FINISHED)).map(async (file) => (await stat(file).catch(() => undefined))?.size ?? 0))
     const left = most - sizes.reduce((sum, size) => sum + size, 0)
     if (left <= 0)
       throw new SvcError(
@@ -41,18 +42,18 @@ export class ExportFolders {
   /** Removes the files of a namespace, and nothing that is no export. */
   async remove(namespace: string): Promise<void> {
     if (this.absolute === undefined || namespace === '') return
-    for (const file of await this.files(namespace)) await rm(file, { force: true })
+    for (const file of await this.files(namespace, EXPORT)) await rm(file, { force: true })
     // Somebody may keep more there.
     await rmdir(join(this.absolute, namespace)).catch(() => {})
   }
 
-  private async files(namespace: string): Promise<string[]> {
+  private async files(namespace: string, wanted: RegExp): Promise<string[]> {
     if (this.absolute === undefined) return []
     const folder = join(this.absolute, namespace)
     const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return []
       throw error
     })
-    return names.filter((name) => EXPORT.test(name)).map((name) => join(folder, name))
+    return names.filter((name) => wanted.test(name)).map((name) => join(folder, name))
   }
 }

@@ -7,7 +7,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import type { FileSystem } from '../log/file-system.ts'
 
 /** How the name of a file that is being written ends. */
-const UNFINISHED = /\.parquet\.\d+\.unfinished$/
+const UNFINISHED = /\.parquet\.\d+\.unfinished$/i
 
 export interface ExportPaths {
   /** Absolute. */

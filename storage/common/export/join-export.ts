@@ -1,9 +1,8 @@
 /** An export's file out of parts. It appears whole or not at all: written under another name, synced, renamed. */
-import { rename, rm } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import type { ExportResult } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
-import { makeFolder, syncFolder } from 'svcdb/lib/files'
+import { type FileCalls, makeFolder, realFileCalls, syncFolder } from 'svcdb/lib/files'
 import type { JoinedColumn } from '../parquet/joined-columns.ts'
 import { ParquetJoiner } from '../parquet/parquet-joiner.ts'
 import type { ExportPaths } from './export-files.ts'
@@ -22,11 +21,16 @@ interface JoinedExport extends Omit<ExportPaths, 'number'> {
  * @param parts says each time that `part` has been written anew. The first has no rows, so that a file that is cut, or has none, has its columns.
  * @throws STORAGE_FULL, and what `parts` throws. Nothing is left behind then.
  */
-export async function joinExport({ path, unfinished, part, maxBytes, columns }: JoinedExport, parts: AsyncIterable<void>): Promise<ExportResult> {
-  await makeFolder(dirname(path))
+export async function joinExport(
+  { path, unfinished, part, maxBytes, columns }: JoinedExport,
+  parts: AsyncIterable<void>,
+  calls: FileCalls = realFileCalls,
+): Promise<ExportResult> {
+  await makeFolder(dirname(path), calls)
   const joiner = await ParquetJoiner.create(unfinished, columns)
   const limit = maxBytes === 0 ? Number.POSITIVE_INFINITY : maxBytes
   let truncated = false
+  let made = unfinished
   try {
     try {
       for await (const _ of parts) {
@@ -34,15 +38,17 @@ export async function joinExport({ path, unfinished, part, maxBytes, columns }: 
         if (truncated) break
       }
       const bytes = await joiner.finish()
-      await rename(unfinished, path)
-      await syncFolder(dirname(path))
+      await calls.rename(unfinished, path)
+      made = path
+      await syncFolder(dirname(path), calls)
       return { path, rows: joiner.rows, bytes, truncated }
     } finally {
       await joiner.close()
-      await rm(part, { force: true })
+      await calls.rm(part, { force: true })
     }
   } catch (error) {
-    await rm(unfinished, { force: true })
+    // Where even that fails the rest stays; the caller is told what failed first.
+    await calls.rm(made, { force: true }).catch(() => {})
     throw classify(error).code === 'STORAGE_FULL' ? full(path, error) : error
   }
 }

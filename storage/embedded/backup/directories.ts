@@ -6,11 +6,17 @@ import { exists } from './disk.ts'
 import { decodeManifest, MANIFEST_FILE, summary, UNFINISHED } from './manifest.ts'
 import { layoutOf } from './replacement.ts'
 
+type Listed = Awaited<ReturnType<BackupDirectories['list']>>[number]
+type Alone = (directory: string, work: () => Promise<void>) => Promise<void>
+
 export class Directories implements BackupDirectories {
   private readonly files: FilePromises
+  private readonly alone: Alone
 
-  constructor(files: FilePromises) {
+  /** @param alone does work on a directory that nobody else may use meanwhile. */
+  constructor(files: FilePromises, alone: Alone = (_directory, work) => work()) {
     this.files = files
+    this.alone = alone
   }
 
   async resolve(path: string): Promise<string> {
@@ -24,13 +30,19 @@ export class Directories implements BackupDirectories {
     }
   }
 
-  async list(directory: string): Promise<{ name: string; finished: boolean }[]> {
+  async list(directory: string): Promise<Listed[]> {
     const entries = await this.files.readdir(directory).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return []
       throw error
     })
     const names = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name)
-    return Promise.all(names.map(async (name) => ({ name, finished: await this.isFinished(join(directory, name)) })))
+    const listed = async (name: string): Promise<Listed> =>
+      this.isFinished(join(directory, name)).then(
+        (finished) => ({ name, finished }),
+        // Such as `lost+found` of a volume.
+        (problem: Error) => ({ name, finished: false, problem }),
+      )
+    return Promise.all(names.map(listed))
   }
 
   async manifest(directory: string): Promise<BackupManifest> {
@@ -39,11 +51,14 @@ export class Directories implements BackupDirectories {
   }
 
   async remove(directory: string): Promise<void> {
-    for (const manifest of [join(directory, UNFINISHED, MANIFEST_FILE), join(directory, MANIFEST_FILE)]) await this.files.rm(manifest, { force: true })
-    await this.files.rm(directory, { recursive: true, force: true })
+    await this.alone(directory, async () => {
+      for (const manifest of [join(directory, UNFINISHED, MANIFEST_FILE), join(directory, MANIFEST_FILE)]) await this.files.rm(manifest, { force: true })
+      await this.files.rm(directory, { recursive: true, force: true })
+    })
   }
 
-  private async isFinished(directory: string): Promise<boolean> {
+  /** Whether there is a backup in a directory, whole when it was made. */
+  async isFinished(directory: string): Promise<boolean> {
     return exists((await layoutOf(directory, this.files)).manifest, this.files)
   }
 }

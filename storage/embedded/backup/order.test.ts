@@ -272,8 +272,73 @@ t.test('a backup that is being made is neither verified nor restored, and none i
   go()
   await making
   t.match(await backups.verify(backup), { files: 2 })
-  await t.rejects(backups.restore(backup, join(backup, 'restored')), { code: 'INVALID_REQUEST', message: /the target is inside the backup/ })
+  await t.rejects(backups.restore(backup, join(backup, 'restored')), { code: 'INVALID_REQUEST', message: /inside the backup/ })
   await t.resolves(backups.restore(backup, join(dirname(data), 'restored')))
+})
+
+/** A disk the first file of which is read when the test says so. */
+function waiting(): { disk: BackupDisk; begun: Promise<void>; go(): void } {
+  const { promise: begun, resolve: begins } = Promise.withResolvers<void>()
+  const { promise: gate, resolve: go } = Promise.withResolvers<void>()
+  let reads = 0
+  const content: BackupDisk['content'] = async (...args) => {
+    begins()
+    if (reads++ === 0) await gate
+    return realDisk.content(...args)
+  }
+  return { disk: { ...realDisk, content }, begun, go }
+}
+
+t.test('a backup that is being verified or restored is not removed, and one that is being removed is in use', async (t) => {
+  const { data, backup, source } = roots(t)
+  await createBackup(source, realDisk, backup, new Map(), check)
+  const conflict = { code: 'CONFLICT', message: /cannot remove backup .*in use by another backup/ }
+  const restored = join(dirname(data), 'restored')
+  for (const read of [(backups: Backups) => backups.verify(backup), (backups: Backups) => backups.restore(backup, restored)]) {
+    const { disk, begun, go } = waiting()
+    const backups = new Backups(source, disk)
+    const reading = read(backups)
+    await begun
+    await t.rejects(backups.directories.remove(backup), conflict)
+    await t.rejects(backups.directories.remove(dirname(backup)), conflict)
+    go()
+    t.match(await reading, { files: 2 })
+  }
+  const { promise: begun, resolve: begins } = Promise.withResolvers<void>()
+  const { promise: gate, resolve: go } = Promise.withResolvers<void>()
+  const rm: typeof realDisk.files.rm = async (...args) => {
+    begins()
+    await gate
+    await realDisk.files.rm(...args)
+  }
+  const backups = new Backups(source, { ...realDisk, files: { ...realDisk.files, rm } })
+  const removing = backups.directories.remove(backup)
+  await begun
+  await t.rejects(backups.verify(backup), { code: 'CONFLICT' })
+  go()
+  await removing
+  t.notOk(existsSync(backup))
+})
+
+t.test('what a restore makes is in use until it is there, and lies in no backup', async (t) => {
+  const { data, backup, source } = roots(t)
+  await createBackup(source, realDisk, backup, new Map(), check)
+  const { disk, begun, go } = waiting()
+  const backups = new Backups(source, disk)
+  const target = join(dirname(data), 'deep', 'restored')
+  const restoring = backups.restore(backup, target)
+  await begun
+  for (const path of [target, dirname(target), join(target, 'below')]) await t.rejects(backups.create(path), { code: 'CONFLICT' }, path)
+  await t.rejects(backups.restore(backup, target), { code: 'CONFLICT' })
+  go()
+  await restoring
+  t.same(readdirSync(target).sort(), ['catalog', 'segments', 'wal'])
+  const other = join(dirname(backup), 'other')
+  await backups.create(other)
+  const refused = { code: 'INVALID_REQUEST', message: /the directory is inside the backup ".*other"; choose one elsewhere/ }
+  await t.rejects(backups.restore(backup, join(other, 'below', 'restored')), refused)
+  await t.rejects(backups.create(join(other, 'below')), refused)
+  t.match(await backups.verify(other), { files: 2 })
 })
 
 t.test('what a backup does with the list of segments grows as the list does', async (t) => {

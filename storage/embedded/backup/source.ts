@@ -4,12 +4,16 @@ import { SvcError } from 'svcdb/lib/errors'
 import { Catalog } from '../catalog/catalog.ts'
 import type { CatalogWriter } from '../catalog/writer.ts'
 import type { Environment } from '../environment.ts'
+import { slicesOf } from '../slices.ts'
 import type { Readers } from '../threads/publishing/readers.ts'
 import { type SegmentMeta, segmentFilesWithSums } from '../threads/segment-entry.ts'
 import { Shared } from '../threads/shared-header.ts'
 import type { WritePath } from '../write/write-path.ts'
 import type { BackupSource, SegmentFile } from './create.ts'
 import { hex } from './manifest.ts'
+
+/** Entries of the catalog's copy that are looked at in a turn of the main loop: a segment of many columns takes tens of microseconds. */
+const ENTRIES_A_TURN = 512
 
 interface BackupSourceDependencies {
   dataDir: string
@@ -22,7 +26,7 @@ interface BackupSourceDependencies {
   readers: Readers
   isCorrupt(segment: number): boolean
   shared: Int32Array
-  environment: Pick<Environment, 'fs' | 'openStore' | 'random'>
+  environment: Pick<Environment, 'fs' | 'openStore' | 'random' | 'timers'>
 }
 
 export function backupSource({
@@ -59,12 +63,13 @@ export function backupSource({
       }
     },
     async detach(directory) {
-      const copy = await Catalog.open(directory, false, environment)
+      const slices = { ...slicesOf(environment.timers), size: ENTRIES_A_TURN }
+      const copy = await Catalog.open(directory, false, environment, slices)
       try {
         // Everything below the floor is in segments, and what came after is not of this backup: no log file may be missed.
         await copy.noteLog({ newest: (copy.counters()?.walFloor ?? 1) - 1, sizes: {} })
         await copy.disown()
-        return copy.segments().map((segment) => filesOf(isCorrupt(segment.id) ? { ...segment, damaged: true } : segment))
+        return await copy.eachSegment((segment) => filesOf(isCorrupt(segment.id) ? { ...segment, damaged: true } : segment), slices)
       } catch (error) {
         // A catalog speaks of the data volume, and the copy need not lie there.
         throw error instanceof SvcError && error.code === 'STORAGE_FULL' ? copyFault('ENOSPC', error) : error

@@ -26,6 +26,7 @@ import {
 import { NOTHING_TAKEN, type TakenTimes } from '../retention/taken-times.ts'
 import type { SeriesIndex } from '../series/series-index.ts'
 import { RELEASED } from '../series/series-index.ts'
+import type { Slices } from '../slices.ts'
 import type { MeasurementDef, TableDef } from '../threads/definitions.ts'
 import type { RetentionCutoffs, Tombstone } from '../threads/removals.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
@@ -95,9 +96,14 @@ export class Catalog {
     this.random = random
   }
 
-  /** @param mayCreate as in `CatalogStore.open`. */
-  static async open(dir: string, mayCreate: boolean, environment: Pick<Environment, 'fs' | 'openStore' | 'random'> = realEnvironment): Promise<Catalog> {
-    return new Catalog(await CatalogStore.open(dir, mayCreate, environment), environment.random)
+  /** @param mayCreate, slices as in `CatalogStore.open`. */
+  static async open(
+    dir: string,
+    mayCreate: boolean,
+    environment: Pick<Environment, 'fs' | 'openStore' | 'random'> = realEnvironment,
+    slices?: Slices,
+  ): Promise<Catalog> {
+    return new Catalog(await CatalogStore.open(dir, mayCreate, environment, slices), environment.random)
   }
 
   counters(): Counters | undefined {
@@ -114,6 +120,16 @@ export class Catalog {
 
   segments(): SegmentMeta[] {
     return this.all<SegmentMeta>('segment/')
+  }
+
+  /** What is made of each segment. Nobody writes to the catalog meanwhile. */
+  async eachSegment<R>(make: (segment: SegmentMeta) => R, slices: Slices): Promise<R[]> {
+    const made: R[] = []
+    for (const { bytes } of this.store.range(prefixed('segment/'))) {
+      made.push(make(parse(bytes)))
+      if (made.length % slices.size === 0) await slices.next()
+    }
+    return made
   }
 
   /** Fills the index with the stored symbols and series, which are published then. For a start: nothing was stored since the catalog was opened. */
@@ -386,9 +402,12 @@ export class Catalog {
   }
 
   private all<T>(prefix: string): T[] {
-    return [...this.store.range({ start: prefix, end: `${prefix}\uffff` })].map(({ bytes }) => JSON.parse(new TextDecoder().decode(bytes)) as T)
+    return [...this.store.range(prefixed(prefix))].map(({ bytes }) => parse<T>(bytes))
   }
 }
+
+const prefixed = (prefix: string): { start: string; end: string } => ({ start: prefix, end: `${prefix}\uffff` })
+const parse = <T>(bytes: Uint8Array): T => JSON.parse(new TextDecoder().decode(bytes))
 
 export const blockKey = (kind: string, id: number): string => `${kind}/${String(id).padStart(10, '0')}`
 const key = blockKey

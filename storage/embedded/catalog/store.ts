@@ -9,6 +9,7 @@
  */
 import { SvcError } from 'svcdb/lib/errors'
 import { type Environment, realEnvironment } from '../environment.ts'
+import type { Slices } from '../slices.ts'
 import { CatalogCommits, type RawWrites } from './commit.ts'
 import { unescapedKey } from './key.ts'
 import type { KeyValueStore } from './key-value-store.ts'
@@ -53,9 +54,14 @@ export class CatalogStore {
 
   /**
    * Opens or makes the store, brings an older version up to this one, and checks every entry.
-   * @param mayCreate whether there is nothing yet that a catalog would have to know of.
+   * @param mayCreate whether there is nothing yet that a catalog would have to know of. @param slices of entries, where others are served meanwhile: nobody writes to it.
    */
-  static async open(dir: string, mayCreate: boolean, { fs, openStore }: Pick<Environment, 'fs' | 'openStore'> = realEnvironment): Promise<CatalogStore> {
+  static async open(
+    dir: string,
+    mayCreate: boolean,
+    { fs, openStore }: Pick<Environment, 'fs' | 'openStore'> = realEnvironment,
+    slices?: Slices,
+  ): Promise<CatalogStore> {
     fs.mkdirSync(dir)
     const db = openStore(dir)
     try {
@@ -66,8 +72,8 @@ export class CatalogStore {
       if (version === undefined) await store.initialise()
       else if (version === 1) await store.addChecksums()
       else if (version > FORMAT_VERSION || version < 1) throw otherVersion(version)
-      await store.escapeKeys()
-      store.verify()
+      await store.escapeKeys(slices)
+      await store.verify(slices)
       if (version === 2 || version === 3) await store.raiseVersion()
       return store
     } catch (error) {
@@ -155,9 +161,11 @@ export class CatalogStore {
   }
 
   /** Keys of state that were stored before they were escaped at every length are moved, all or none, to where they are looked for. No others have such characters. */
-  private async escapeKeys(): Promise<void> {
+  private async escapeKeys(slices?: Slices): Promise<void> {
     const moved: { key: string; from: Uint8Array; value: Uint8Array }[] = []
+    let seen = 0
     for (const { key, value } of this.db.getRange({ start: 'state/', end: 'state0' })) {
+      if (slices !== undefined && ++seen % slices.size === 0) await slices.next()
       const from = unescapedKey(key)
       if (from !== undefined && this.db.get(key) === undefined) moved.push({ key, from, value: Uint8Array.from(value as Uint8Array) })
     }
@@ -195,7 +203,7 @@ export class CatalogStore {
     return stored === undefined ? undefined : new Uint8Array(stored.buffer, stored.byteOffset, stored.length)
   }
 
-  private verify(): void {
+  private async verify(slices?: Slices): Promise<void> {
     const sum = this.getJson<Sum>(SUM)
     if (sum === undefined) throw corruptCatalog(`entry "${SUM}" is missing`)
     let entries = 0
@@ -208,6 +216,7 @@ export class CatalogStore {
       decodeValue(key, stored)
       entries++
       crc = (crc ^ storedCrc(stored)) >>> 0
+      if (slices !== undefined && entries % slices.size === 0) await slices.next()
     }
     if (entries !== sum.entries) throw corruptCatalog(`it has ${entries} entries, "${SUM}" says ${sum.entries}`)
     if (crc !== sum.crc) throw corruptCatalog(`its entries are not those that "${SUM}" was made from`)
