@@ -11,14 +11,14 @@ import { type LockTexts, ProcessLock } from 'svcdb/lib/files'
 import { moduleUrl } from 'svcdb/lib/modules'
 import { type FileSystem, realFileSystem } from '../common/log/file-system.ts'
 import { realTimers, type Timers } from '../common/timers.ts'
-import { type KeyValueStore, openLmdb } from './catalog/key-value-store.ts'
+import { type OpenStore, openLmdb } from './catalog/key-value-store.ts'
 import type { FromWorker, ToWorker, WorkerData } from './threads/messages.ts'
 
 export interface Environment {
   fs: FileSystem
   timers: Timers
   /** Opens or makes the store in a directory, which is there. @throws DATABASE_ERROR when it is corrupt. */
-  openStore(dir: string): KeyValueStore
+  openStore: OpenStore
   startThread(data: WorkerData): EngineWorker
   /** @param path its folder must be there. */
   lock(path: string, texts: LockTexts): DirectoryLock

@@ -7,6 +7,7 @@ import { realTimers } from '../../common/timers.ts'
 import type { KeyValueStore } from '../catalog/key-value-store.ts'
 import { CatalogStore } from '../catalog/store.ts'
 import { realEnvironment } from '../environment.ts'
+import type { Slices } from '../slices.ts'
 import { backupSource } from './source.ts'
 
 const SEGMENTS = 3000
@@ -46,10 +47,16 @@ t.test('the entries of the copy are looked at in slices', async (t) => {
       looks = 0
       callback()
     })
-  const environment = { ...realEnvironment, openStore: (dir: string) => watched(realEnvironment.openStore(dir)), timers: { ...realTimers, setImmediate } }
+  let inSlices = false
+  const openStore = async (dir: string, slices?: Slices): Promise<KeyValueStore> => {
+    inSlices = slices !== undefined
+    return watched(await realEnvironment.openStore(dir, slices))
+  }
+  const environment = { ...realEnvironment, openStore, timers: { ...realTimers, setImmediate } }
   const source = backupSource({ dataDir, isCorrupt: () => false, environment } as unknown as Parameters<typeof backupSource>[0])
   const files = await source.detach(directory)
   t.equal(files.length, SEGMENTS)
   t.same(files.at(-1), [{ file: `segments/shard_1/${padded(SEGMENTS - 1)}.parquet`, bytes: 1, crc32: '00000001' }])
   t.ok(most > 0 && most < 2048, `${most} in one turn`)
+  t.ok(inSlices, 'and its pages')
 })

@@ -3,7 +3,9 @@
  */
 import { join } from 'node:path'
 import { open, type RootDatabase } from 'lmdb'
+import type { SvcError } from 'svcdb/lib/errors'
 import { realFileSystem } from '../../common/log/file-system.ts'
+import type { Slices } from '../slices.ts'
 import { keyEncoder } from './key.ts'
 import { checkMetaPages, checkPages } from './pages.ts'
 import { corruptCatalog, inaccessibleCatalog } from './value.ts'
@@ -27,16 +29,41 @@ export interface KeyValueStore {
   close(): Promise<void>
 }
 
+/** @param slices of pages that are checked, where others are served meanwhile. */
+export interface OpenStore {
+  (dir: string): KeyValueStore
+  (dir: string, slices: Slices | undefined): KeyValueStore | Promise<KeyValueStore>
+}
+
 /** LMDB trusts its pages: they are checked before it sees them. The data directory's lock keeps other processes out meanwhile. */
-export function openLmdb(dir: string): RootDatabase<unknown, string> {
-  const file = join(dir, 'data.mdb')
+export function openLmdb(dir: string): RootDatabase<unknown, string>
+export function openLmdb(dir: string, slices: Slices | undefined): RootDatabase<unknown, string> | Promise<RootDatabase<unknown, string>>
+export function openLmdb(dir: string, slices?: Slices): RootDatabase<unknown, string> | Promise<RootDatabase<unknown, string>> {
   realFileSystem.ownerOnlySync(dir)
-  const check = () => {
-    if (realFileSystem.existsSync(file)) checkPages(file)
-    requireOpens(dir, 'r+')
-  }
+  const file = join(dir, 'data.mdb')
+  const pages = realFileSystem.existsSync(file) ? checkPages(file) : []
   const options = { encoding: 'binary', overlappingSync: false, eventTurnBatching: false, noMemInit: true, maxDbs: 1, keyEncoder } as const
-  return checked(check, () => open<unknown, string>({ path: dir, ...options }))
+  const opened = () =>
+    checked(
+      () => requireOpens(dir, 'r+'),
+      () => open<unknown, string>({ path: dir, ...options }),
+    )
+  if (slices !== undefined) return inSlices(pages, slices).then(opened)
+  try {
+    for (const _ of pages);
+  } catch (error) {
+    throw fault(error)
+  }
+  return opened()
+}
+
+async function inSlices(pages: Iterable<void>, slices: Slices): Promise<void> {
+  try {
+    let checked = 0
+    for (const _ of pages) if (++checked % slices.size === 0) await slices.next()
+  } catch (error) {
+    throw fault(error)
+  }
 }
 
 /**
@@ -58,7 +85,7 @@ function checked<T>(check: () => void, openIt: () => T): T {
   try {
     check()
   } catch (error) {
-    throw isOfSystem(error) ? inaccessibleCatalog(error) : corruptCatalog((error as Error).message, error)
+    throw fault(error)
   }
   try {
     return openIt()
@@ -66,6 +93,8 @@ function checked<T>(check: () => void, openIt: () => T): T {
     throw isOfSystem(error) ? inaccessibleCatalog(error) : corruptCatalog('LMDB cannot open it', error)
   }
 }
+
+const fault = (error: unknown): SvcError => (isOfSystem(error) ? inaccessibleCatalog(error) : corruptCatalog((error as Error).message, error))
 
 /** Pages of its table of readers, which takes 8,272 bytes. */
 const LOCK_BYTES = 3 * 4096

@@ -33,6 +33,14 @@ interface Tree {
   root: number
 }
 
+/** Of a tree: what was met of it. */
+interface Walk {
+  tree: Tree
+  compare: Compare
+  found: Pick<Tree, 'branches' | 'leaves' | 'overflows' | 'entries'>
+  visit: ((key: Buffer, value: Buffer) => void) | undefined
+}
+
 interface Meta {
   pageSize: number
   free: Tree
@@ -41,12 +49,12 @@ interface Meta {
   transaction: number
 }
 
-/** @throws Error saying which page is wrong and how. A file without bytes is a store that was never written. */
-export function checkPages(file: string): void {
+/** A turn for each page. @throws Error saying which page is wrong and how. A file without bytes is a store that was never written. */
+export function* checkPages(file: string): Generator<void, void> {
   const fd = openSync(file, 'r')
   try {
     const { size } = fstatSync(fd)
-    if (size > 0) new PageCheck(fd, size).run()
+    if (size > 0) yield* new PageCheck(fd, size).run()
   } finally {
     closeSync(fd)
   }
@@ -75,12 +83,12 @@ class PageCheck {
     this.size = size
   }
 
-  run(): void {
+  *run(): Generator<void, void> {
     this.meta = this.pickMeta()
     this.seen = new Uint8Array(this.meta.lastPage + 1)
     this.seen.fill(1, 0, 2)
-    this.walkTree(this.meta.main, compareBytes)
-    this.walkTree(this.meta.free, compareNumbers, (key, value) => this.markFree(key, value))
+    yield* this.walkTree(this.meta.main, compareBytes)
+    yield* this.walkTree(this.meta.free, compareNumbers, (key, value) => this.markFree(key, value))
   }
 
   readMetas(): [Meta, Meta] {
@@ -133,37 +141,41 @@ class PageCheck {
     return meta
   }
 
-  private walkTree(tree: Tree, compare: Compare, visit?: (key: Buffer, value: Buffer) => void): void {
+  private *walkTree(tree: Tree, compare: Compare, visit?: (key: Buffer, value: Buffer) => void): Generator<void, void> {
     const found = { branches: 0, leaves: 0, overflows: 0, entries: 0 }
-    const walk = (page: number, depth: number, low: Buffer | undefined, high: Buffer | undefined): void => {
-      const bytes = this.claim(page, 1)
-      const leaf = depth === tree.depth
-      if (bytes.readUInt16LE(18) !== (leaf ? Flags.LEAF : Flags.BRANCH)) throw new Error(`page ${page} has wrong flags`)
-      if (leaf) found.leaves++
-      else found.branches++
-      const nodes = this.nodes(page, bytes, leaf)
-      let last = low
-      nodes.forEach(({ key, at }, i) => {
-        // The first key of a branch stands for everything below the second and is left empty.
-        const bounded = leaf || i > 0
-        if (bounded && last !== undefined && (i === 0 ? compare(key, last) < 0 : compare(key, last) <= 0)) throw new Error(`page ${page} has keys out of order`)
-        if (bounded && high !== undefined && compare(key, high) >= 0) throw new Error(`page ${page} has a key of the page behind it`)
-        if (bounded) last = key
-        if (!leaf) {
-          walk(childOf(bytes, at), depth + 1, i === 0 ? low : key, i + 1 < nodes.length ? nodes[i + 1].key : high)
-          return
-        }
-        found.entries++
-        const { value, pages } = this.valueOf(page, bytes, at, visit !== undefined)
-        found.overflows += pages
-        visit?.(key, value)
-      })
-    }
-    if (tree.root >= 0) walk(tree.root, 1, undefined, undefined)
+    if (tree.root >= 0) yield* this.walkPage({ tree, compare, found, visit }, tree.root, 1, undefined, undefined)
     else if (tree.depth !== 0) throw new Error(`the tree ${tree.name} has no root`)
     for (const [name, count] of Object.entries(found))
       if (tree[name as keyof typeof found] !== count)
         throw new Error(`the tree ${tree.name} has ${count} ${name}, its root says ${tree[name as keyof typeof found]}`)
+  }
+
+  /** A page, and those below it, whose keys are from `low` on and before `high`. */
+  private *walkPage(walk: Walk, page: number, depth: number, low: Buffer | undefined, high: Buffer | undefined): Generator<void, void> {
+    yield
+    const { tree, compare, found, visit } = walk
+    const bytes = this.claim(page, 1)
+    const leaf = depth === tree.depth
+    if (bytes.readUInt16LE(18) !== (leaf ? Flags.LEAF : Flags.BRANCH)) throw new Error(`page ${page} has wrong flags`)
+    if (leaf) found.leaves++
+    else found.branches++
+    const nodes = this.nodes(page, bytes, leaf)
+    let last = low
+    for (const [i, { key, at }] of nodes.entries()) {
+      // The first key of a branch stands for everything below the second and is left empty.
+      const bounded = leaf || i > 0
+      if (bounded && last !== undefined && (i === 0 ? compare(key, last) < 0 : compare(key, last) <= 0)) throw new Error(`page ${page} has keys out of order`)
+      if (bounded && high !== undefined && compare(key, high) >= 0) throw new Error(`page ${page} has a key of the page behind it`)
+      if (bounded) last = key
+      if (!leaf) {
+        yield* this.walkPage(walk, childOf(bytes, at), depth + 1, i === 0 ? low : key, i + 1 < nodes.length ? nodes[i + 1].key : high)
+        continue
+      }
+      found.entries++
+      const { value, pages } = this.valueOf(page, bytes, at, visit !== undefined)
+      found.overflows += pages
+      visit?.(key, value)
+    }
   }
 
   private nodes(page: number, bytes: Buffer, leaf: boolean): { key: Buffer; at: number }[] {

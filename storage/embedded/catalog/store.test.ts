@@ -118,7 +118,7 @@ t.test('no bit of the file can change what is read', async (t) => {
     bytes[at] ^= 1 << bit
     writeFileSync(file, bytes)
     try {
-      checkPages(file)
+      for (const _ of checkPages(file));
     } catch (error) {
       if (!(error instanceof RangeError) && error instanceof Error) refused++
       else t.fail(`byte ${at} bit ${bit}: ${String(error)}`)
@@ -243,4 +243,26 @@ t.test('what is said of a segment that is gone brings no entry back', async (t) 
   await catalog.amendSegment(7, { crc: 3 })
   t.same(catalog.segments(), [])
   await catalog.close()
+})
+
+t.test('pages are looked at in slices where others are served meanwhile', async (t) => {
+  const dir = temporaryFolder(t)
+  const all = await filled(dir)
+  const pages = [...checkPages(join(dir, 'data.mdb'))].length
+  t.ok(pages > 6, `${pages} pages`)
+  let turns = 0
+  const slices = {
+    size: 3,
+    async next() {
+      turns++
+    },
+  }
+  const db = await openLmdb(dir, slices)
+  await db.close()
+  t.equal(turns, Math.floor(pages / 3))
+  t.same(await opened(dir), all)
+  const whole = readFileSync(join(dir, 'data.mdb'))
+  whole[48] ^= 1
+  writeFileSync(join(dir, 'data.mdb'), whole)
+  await t.rejects(async () => openLmdb(dir, slices), { code: 'DATABASE_ERROR', message: /catalog\/data\.mdb/ })
 })

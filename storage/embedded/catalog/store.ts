@@ -63,7 +63,7 @@ export class CatalogStore {
     slices?: Slices,
   ): Promise<CatalogStore> {
     fs.mkdirSync(dir)
-    const db = openStore(dir)
+    const db = await openStore(dir, slices)
     try {
       const version = readFormat(db)
       if (version === undefined && !isEmpty(db)) throw corruptCatalog(`entry "${FORMAT}" is missing`)
