@@ -34,6 +34,8 @@ export interface CallContext extends Identity {
   roles: readonly string[]
   /** The namespace asked for; without one the credential's only one, or `default`; see also `Credentials.anyNamespace`. */
   namespace: string
+  /** The call is about no namespace in particular, and asked for none: `namespace` stands for all that the credential names. */
+  anyNamespace?: true
   /** The namespace that data lives in: the one asked for under multi_tenancy, else the empty string. */
   dataNamespace: string
   requestId: string
@@ -405,7 +407,8 @@ export class Auth {
   private contextOf(identity: Identity, credentials: Credentials, confined = true): CallContext {
     const { namespaces } = identity
     const asked = credentials.header('x-namespace')?.trim()
-    const own = namespaces.length === 1 || credentials.anyNamespace ? namespaces[0] : undefined
+    const anyNamespace = credentials.anyNamespace && !asked
+    const own = namespaces.length === 1 || anyNamespace ? namespaces[0] : undefined
     const namespace = asked || (own ?? DEFAULT_NAMESPACE)
     const problem = namespaceProblem(namespace)
     if (problem !== undefined) throw new SvcError('BAD_REQUEST', problem)
@@ -422,7 +425,8 @@ export class Auth {
       )
     }
     const { requestId, address } = credentials
-    return { ...identity, roles: identity.roles ?? [], namespace, dataNamespace: this.multiTenancy ? namespace : '', requestId, address }
+    const dataNamespace = this.multiTenancy ? namespace : ''
+    return { ...identity, roles: identity.roles ?? [], namespace, ...(anyNamespace && { anyNamespace }), dataNamespace, requestId, address }
   }
 }
 

@@ -42,7 +42,12 @@ const apiKey = Type.Object(
   {
     enabled: Type.Boolean({ default: true, description: 'false: keys let nobody in, and can still be listed, made and revoked' }),
     cache_max_entries: Type.Integer({ default: 10_000, minimum: 1, maximum: 1_000_000, description: 'Verified keys that are remembered' }),
-    cache_ttl_secs: Type.Integer({ default: 300, minimum: 1, maximum: 86_400, description: 'How long a verified key is remembered' }),
+    cache_ttl_secs: Type.Integer({
+      default: 300,
+      minimum: 1,
+      maximum: 86_400,
+      description: 'How long a verified key is remembered, and how often files of keys are looked for',
+    }),
     max_failures: Type.Integer({
       default: 20,
       minimum: 0,

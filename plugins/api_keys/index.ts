@@ -46,7 +46,11 @@ export default definePlugin({
 
     const hasOtherWayIn = () => svc.auth.authenticators.some((id) => id !== svc.id)
     svc.start(async () => {
-      await sources.start(placesOf(section, svc))
+      const places = placesOf(section, svc)
+      await sources.start(places)
+      // What is open under a key that others take away ends though nobody asks.
+      if (places.store !== undefined || places.inbox !== undefined)
+        svc.schedule('refresh', options.cache_ttl_secs * 1000, () => sources.takeUpFiles(), { local: true, jitter: 0 })
       await svc.find<Partial<NamespaceLifecycle>>(NAMESPACES)?.onDelete?.((namespace) => admin.forgetNamespace(namespace), svc.id)
       requireWayIn(section, keyring, hasOtherWayIn())
     })

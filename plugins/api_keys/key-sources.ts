@@ -104,12 +104,17 @@ export class KeySources {
     return (this.places.persistent ? this.stored.size : this.keyring.values().filter(({ source }) => source === 'runtime').length) >= MAX_KEYS
   }
 
-  /** Takes up what others have put, changed and removed. */
-  async refresh(): Promise<void> {
+  /** Takes up what others have put, changed and removed as files. @throws when that cannot be read; the next call goes on. */
+  async takeUpFiles(): Promise<void> {
     const { store, inbox } = this.places
+    await store?.refresh()
+    await this.turns.run(async () => inbox?.take(this.inboxWatcher))
+  }
+
+  /** As `takeUpFiles`, for those who go on with the keys that are known. */
+  async refresh(): Promise<void> {
     try {
-      await store?.refresh()
-      await this.turns.run(async () => inbox?.take(this.inboxWatcher))
+      await this.takeUpFiles()
     } catch (error) {
       this.dependencies.log.error({ err: error }, 'the store of API keys cannot be read')
     }

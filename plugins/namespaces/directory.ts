@@ -157,10 +157,10 @@ export class Directory implements NamespaceLifecycle {
   }
 
   /** Under auto_create = false: refuses calls that name a namespace there is not. */
-  readonly admitted = ({ context, resource }: { context: Pick<CallContext, 'namespace'>; resource: string }): SvcError | undefined => {
-    const { namespace } = context
+  readonly admitted = ({ context, resource }: { context: Pick<CallContext, 'namespace' | 'anyNamespace'>; resource: string }): SvcError | undefined => {
+    const { namespace, anyNamespace } = context
     // What creates namespaces must be reached by who has none yet.
-    if (resource.startsWith('/api/v1/namespaces') || this.get(namespace) !== undefined) return undefined
+    if (anyNamespace || resource.startsWith('/api/v1/namespaces') || this.get(namespace) !== undefined) return undefined
     return unknownNamespace(namespace)
   }
 

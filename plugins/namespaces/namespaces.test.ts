@@ -193,6 +193,32 @@ t.test('a namespace comes into being at its first write, or not', async (t) => {
   t.equal((await call(strict, 'GET', '/health', undefined, { 'x-namespace': 'none' })).status, 200)
 })
 
+t.test('what is about no namespace in particular is answered though the first of the credential is gone', async (t) => {
+  const locks = definePlugin({
+    id: 'locks',
+    summary: 'A credential for two namespaces',
+    stability: 'experimental',
+    setup: (svc) =>
+      svc.auth.authenticator(({ header }) => ({
+        principal: 'ann',
+        method: 'test',
+        claims: {},
+        namespaces: header('x-all') ? [] : ['gone', 'red'],
+        admin: true,
+      })),
+  })
+  const node = await boot({
+    plugins: [plugin, native, 'catalog_auth', locks],
+    config: { ...TENANTS, namespaces: { auto_create: false }, catalog_auth: { audit_sink: 'none' } },
+  })
+  t.teardown(() => node.stop())
+  t.equal((await call(node, 'POST', PATH, { name: 'red' }, { 'x-all': 'yes' })).status, 201)
+  t.same((await call(node, 'GET', '/v1/namespaces')).body.namespaces, [['red']])
+  for (const url of ['/v1/config', '/auth/context']) t.equal((await call(node, 'GET', url)).status, 200, url)
+  t.equal((await call(node, 'GET', '/v1/namespaces', undefined, { 'x-namespace': 'gone' })).status, 404, 'it is asked for')
+  t.equal((await call(node, 'GET', '/api/v1/measurements', undefined, { 'x-namespace': 'gone' })).status, 404)
+})
+
 t.test('quotas bind each namespace by itself', async (t) => {
   const node = await started(t, { ...TENANTS, namespaces: { storage_refresh_secs: 0 } })
   await call(node, 'POST', PATH, { name: 'acme', max_series: 2, max_measurements: 2 })

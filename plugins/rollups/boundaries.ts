@@ -31,6 +31,13 @@ export function ceilBucket(time: bigint, buckets: Bucketing): bigint {
   return start === time ? start : end
 }
 
+/** The first of some starts, in whatever order they are. */
+export function firstOf(starts: BigInt64Array): bigint | undefined {
+  let first: bigint | undefined
+  for (const start of starts) if (first === undefined || start < first) first = start
+  return first
+}
+
 /** The starts of the buckets from `start` on (one of them), at most `max`, and the end of the last; none begins at `end` or later. */
 export function boundariesOf(buckets: Bucketing, start: bigint, end: bigint, max: number): BigInt64Array {
   const out: bigint[] = [start]

@@ -147,18 +147,20 @@ export class RollupsHandler {
   private async recompute(rollup: Rollup, range: Range): Promise<number> {
     const { svc, materialiser } = this.dependencies
     let written = 0
+    let first: bigint | undefined
     rollup.begin(range)
     try {
       for (let at = range[0]; at < range[1]; ) {
         const done = await materialiser.slice(rollup, at, range[1], svc.stopping)
         written += done?.written ?? 0
+        first ??= done?.first
         at = done?.end ?? range[1]
       }
     } catch (error) {
       rollup.failed()
       throw error
     }
-    rollup.done(range, false)
+    rollup.done(range, false, first)
     return written
   }
 

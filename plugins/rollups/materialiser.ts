@@ -3,6 +3,7 @@ import type { RunningJob, Svc } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
 import { moduleUrl } from 'svcdb/lib/modules'
 import { patiently } from 'svcdb/lib/source'
+import { firstOf } from './boundaries.ts'
 import type { RollupsConfig } from './config.ts'
 import type { RollupMetrics } from './metrics.ts'
 import type { Done, RecomputeArgs, Recomputed, RecomputedPart, RecomputePart } from './recompute-job.ts'
@@ -47,11 +48,17 @@ export class Materialiser {
     this.metrics = metrics
   }
 
-  /** Computes buckets of one rollup, as many as one slice has, and replaces those of the target. @returns how far it came; undefined when the source has nothing before `end`. */
-  async slice(rollup: Rollup, start: bigint, end: bigint, signal: AbortSignal): Promise<{ end: bigint; written: number } | undefined> {
+  /** Computes buckets of one rollup, as many as one slice has, and replaces those of the target. @returns how far it came, and the first bucket with rows; undefined when the source has nothing before `end`. */
+  async slice(
+    rollup: Rollup,
+    start: bigint,
+    end: bigint,
+    signal: AbortSignal,
+  ): Promise<{ end: bigint; written: number; first: bigint | undefined } | undefined> {
     const [outcome] = await this.compute([{ rollup, start, end }], signal)
     if (outcome.state === 'failed') throw outcome.error
-    return outcome.state === 'done' ? { end: outcome.end, written: await this.bring(rollup, outcome, signal) } : undefined
+    if (outcome.state !== 'done') return undefined
+    return { end: outcome.end, written: await this.bring(rollup, outcome, signal), first: firstOf(outcome.rows.times) }
   }
 
   /**

@@ -6,7 +6,7 @@
 import { type AdmissionBounds, isWithinReach, type Svc } from 'svcdb'
 import { classify } from 'svcdb/lib/errors'
 import { bucketOf } from 'svcdb/lib/time-buckets'
-import { averageLength, ceilBucket, FIRST_TIME, floorBucket } from './boundaries.ts'
+import { averageLength, ceilBucket, FIRST_TIME, firstOf, floorBucket } from './boundaries.ts'
 import type { RollupsConfig } from './config.ts'
 import type { Follower } from './follower.ts'
 import type { Materialiser, Outcome, Work } from './materialiser.ts'
@@ -268,7 +268,7 @@ export class Passes {
         this.due.delete(rollup.definition.namespace)
       } else {
         await materialiser.bring(rollup, outcome, signal)
-        rollup.done([start ?? outcome.start, outcome.end], !repair)
+        rollup.done([start ?? outcome.start, outcome.end], !repair, repair ? firstOf(outcome.rows.times) : undefined)
         rollup.doneAt = this.dependencies.svc.clock.monotonic()
         if (repair && outcome.end >= end) metrics.recomputed.inc()
         if (repair || outcome.end < end) this.wake(rollup)

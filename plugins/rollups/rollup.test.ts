@@ -94,6 +94,33 @@ t.test('where changes are missing all may be dirty, also what came before the fi
   t.same(rollup.dirty, [[FIRST_TIME, 200n * S]])
 })
 
+t.test('a repair of all moves the first bucket no further than to its first row', async (t) => {
+  const rollup = computed(100n, 200n)
+  rollup.markAll()
+  const [all] = rollup.dirty
+  rollup.begin(all)
+  rollup.done([all[0], 70n * S], false, undefined)
+  t.equal(rollup.from, 100n * S, 'nothing there')
+  rollup.begin([70n * S, 200n * S])
+  t.ok(rollup.mark(80n * S, 90n * S), 'what is being computed may have a row there')
+  rollup.done([70n * S, 200n * S], false, 80n * S)
+  t.equal(rollup.from, 80n * S)
+  t.same(rollup.dirty, [[80n * S, 90n * S]])
+
+  const none = new Rollup(definition, 64)
+  none.empty(200n * S)
+  t.ok(none.mark(undefined, undefined))
+  none.begin(none.dirty[0])
+  none.done([FIRST_TIME, 200n * S], false, undefined)
+  t.match(none, { from: undefined, dirty: [] })
+})
+
+t.test('a first bucket that an earlier version took from a repair of all is looked for again', async (t) => {
+  const before = { ...computed(100n, 200n).kept(), from: String(FIRST_TIME) }
+  t.match(Rollup.restore(before, 64), { from: undefined, dirty: [[FIRST_TIME, 200n * S]] })
+  t.match(Rollup.restore({ ...before, floor: String(150n * S) }, 64), { from: FIRST_TIME, dirty: [] }, 'from the floor on only: what lies before it stays')
+})
+
 t.test('raw data is held from what the state store says on, until that is behind', async (t) => {
   const rollup = computed(0n, 100n)
   t.equal(rollup.hold, undefined, 'nothing is in the store yet: all of it')

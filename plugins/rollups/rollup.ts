@@ -101,6 +101,11 @@ export class Rollup {
     rollup.unclipped = unclipped === true
     const ranges = dirty.map(([a, b]): Range => [BigInt(a), BigInt(b)])
     rollup.list = rollup.until === undefined ? [] : clipped(ranges, [ranges[0]?.[0] ?? 0n, rollup.until])
+    // An earlier version took it from a repair of all. With a floor nothing before that is computed, and what the target has there begins nobody knows where.
+    if (rollup.floor === undefined && rollup.from !== undefined && rollup.from <= floorBucket(FIRST_TIME, rollup.buckets)) {
+      rollup.from = undefined
+      rollup.markAll()
+    }
     rollup.saved(rollup.need, rollup.floor)
     return rollup
   }
@@ -157,9 +162,10 @@ export class Rollup {
 
   /** Marks the buckets of a range of the source, as far as they were computed. @returns whether there are any. */
   mark(start: bigint | undefined, end: bigint | undefined): boolean {
-    const { reach, from = FIRST_TIME } = this
+    const { reach } = this
     if (reach === undefined) return false
-    // Where the source begins is moved by `markTimes` alone: before it there is no bucket.
+    // Where the source begins is moved by `markTimes` and by what is computed alone: before it there is no bucket.
+    const from = earlier(this.from ?? FIRST_TIME, this.repairing[0]?.[0])
     const first = start === undefined || start < from ? from : start
     const last = end === undefined || end > reach ? reach : end
     if (first >= last) return false
@@ -276,15 +282,16 @@ export class Rollup {
     if (this.ahead === undefined || range[1] > this.ahead) this.ahead = range[1]
   }
 
-  /** The buckets of the range are durable in the target. @param forward the watermark moves to its end. */
-  done([start, end]: Range, forward: boolean): void {
+  /** The buckets of the range are durable in the target. @param forward the watermark moves to its end. @param first of a repair: the first bucket with rows. */
+  done([start, end]: Range, forward: boolean, first?: bigint): void {
     // A slice may end before the range that was begun: what lies behind is still to be done.
     this.list = withRanges(this.list, withoutRange(this.repairing, [start, end]), this.maxRanges)
     this.repairing = []
     this.ahead = undefined
     if (forward && (this.until === undefined || end > this.until)) this.until = end
-    // What was computed ahead of the watermark says nothing of where the source begins.
-    if (this.until !== undefined && start < this.until && (this.from === undefined || start < this.from)) this.from = start
+    // A repair may begin long before the source does, and what was computed ahead of the watermark says nothing of where that is.
+    const begin = forward ? start : first
+    if (begin !== undefined && this.until !== undefined && begin < this.until) this.from = earlier(begin, this.from)
     if (this.until !== undefined && this.list.length > 0) this.list = clipped(this.list, [this.list[0][0], this.until])
     this.failure = undefined
     this.version++
@@ -306,5 +313,7 @@ export class Rollup {
     if (this.until !== undefined && this.list.length > 0) this.list = clipped(this.list, [this.list[0][0], this.until])
   }
 }
+
+const earlier = (a: bigint, b: bigint | undefined): bigint => (b !== undefined && b < a ? b : a)
 
 export const keyOf = (namespace: string, name: string): string => `${namespace}/${name}`

@@ -1,6 +1,7 @@
 import type { Clock } from 'svcdb'
 import { boot, systemClock, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
+import { until } from '../../test/support/until.ts'
 import { becomes } from './testing.ts'
 
 const HOUR = 3_600_000_000_000n
@@ -242,6 +243,25 @@ t.test('a refresh computes buckets before their time', async (t) => {
   t.equal((await one.inject({ method: 'POST', url: `/api/v1/rollups/hourly/refresh?start=${T0 + 1n}&end=${T0 + HOUR + 1n}`, payload: {} })).statusCode, 200)
   const tooMany = await one.inject({ method: 'POST', url: `/api/v1/rollups/hourly/refresh?start=0&end=${T0}` })
   t.match(tooMany.json(), { code: 'INVALID_REQUEST', error: /max_refresh_buckets/ })
+})
+
+t.test('a refresh without a start begins with the first row, whatever was repaired or asked for before', async (t) => {
+  const one = await node(t)
+  const line = (hour: bigint) => `cpu v=1 ${T0 + hour * HOUR}`
+  const refresh = (query = '') => one.inject({ method: 'POST', url: `/api/v1/rollups/hourly/refresh${query}` })
+  const shown = async () => (await one.inject('/api/v1/rollups')).json().items[0]
+  await write(one, [line(5n)])
+  t.equal((await create(one, {})).statusCode, 201)
+  await until('all is empty', async () => (await one.inject('/api/v1/rollups')).body.includes(`"materialised_until":${T0 + 3n * HOUR}`))
+  await one.storage.delete({ namespace: '', measurement: 'cpu', matchers: [] })
+  await until('that is repaired', async () => / [1-9]/.test((await one.inject('/metrics')).body.match(/^svc_rollup_ranges_recomputed_total.*$/m)?.[0] ?? ''))
+  t.match(await shown(), { status: 'waiting', pending_repairs: [] })
+  t.same((await refresh()).json(), { rollup: 'hourly', points_written: 0 })
+  await write(one, [line(0n), line(2n)])
+  await becomes(t, () => rows(one), [' 0 v_avg=1,v_count=1', ' 2 v_avg=1,v_count=1'], 'late rows')
+  t.equal((await refresh()).statusCode, 200)
+  t.equal((await refresh(`?start=${T0 - 200_000n * HOUR}&end=${T0 - 199_990n * HOUR}`)).statusCode, 200, 'where there is nothing')
+  t.equal((await refresh()).statusCode, 200)
 })
 
 t.test('a refresh ahead of the watermark hides nothing of what lies before it', async (t) => {

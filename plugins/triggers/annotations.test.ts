@@ -1,9 +1,12 @@
 /** Annotations and their stream. */
 import { once } from 'node:events'
+import { Agent, get, type IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { definePlugin } from 'svcdb'
+import { definePlugin, type RunningJob } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { seeded } from 'svcdb/lib/random'
+import { boot } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { errorText, placeOf } from './annotation-stream.ts'
 import newestRows from './annotations-job.ts'
@@ -76,6 +79,59 @@ t.test('of signals and of rows, in the order of their times', async (t) => {
   t.same(await get('?limit=2'), all.slice(-2))
   t.equal((await node.inject('/api/v1/annotations?from=x')).statusCode, 400)
   t.same(await get('?from=-8640000000000000&to=8640000000000000'), all, 'beyond all times')
+})
+
+t.test('requests that fail leave nothing on their connection, and no job behind', async (t) => {
+  const jobs: { cancelled: boolean }[] = []
+  let failing: 'rows' | 'signals' = 'rows'
+  const faulty = definePlugin({
+    id: 'faulty',
+    summary: 'Has the storage fail',
+    stability: 'experimental',
+    capabilities: ['points', 'jobs', 'state'],
+    setup: (svc) =>
+      svc.start(() => {
+        const { storage } = svc
+        storage.run = <R>(): RunningJob<R> => {
+          const job = { cancelled: false }
+          jobs.push(job)
+          const { promise, reject } = Promise.withResolvers<R>()
+          const cancel = () => {
+            job.cancelled = true
+            reject(new SvcError('BACKPRESSURE', 'cancelled'))
+          }
+          if (failing === 'rows') reject(new SvcError('BACKPRESSURE', 'no room'))
+          return { result: promise, cancel } as RunningJob<R>
+        }
+        const state = storage.state.bind(storage)
+        storage.state = (owner) => {
+          const store = state(owner)
+          const read = store.get.bind(store)
+          store.get = (key) => (failing === 'signals' ? Promise.reject(new SvcError('IO_ERROR', 'no disk')) : read(key))
+          return store
+        }
+      }),
+  })
+  const warnings: string[] = []
+  const warned = ({ name }: Error) => void warnings.push(name)
+  process.on('warning', warned)
+  t.teardown(() => process.off('warning', warned))
+  const node = await boot({ plugins: [faulty, 'triggers'], config: { triggers: {} } })
+  t.teardown(() => node.stop())
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  t.teardown(() => agent.destroy())
+  const ask = async (): Promise<number | undefined> => {
+    const [answer] = (await once(get(`${node.url}/api/v1/annotations`, { agent }), 'response')) as [IncomingMessage]
+    for await (const _ of answer);
+    return answer.statusCode
+  }
+  // More than the listeners of which Node.js warns.
+  for (let i = 0; i < 15; i++) t.equal(await ask(), 503)
+  t.notOk(warnings.includes('MaxListenersExceededWarning'))
+  failing = 'signals'
+  jobs.length = 0
+  t.equal(await ask(), 500)
+  t.same(jobs, [{ cancelled: true }])
 })
 
 for (const storage of ['memory', 'embedded']) {

@@ -136,9 +136,12 @@ export class TriggersHandler {
       timeoutMs: this.svc.server.sql_query_timeout_secs * 1000,
       timeoutSetting: 'server.sql_query_timeout_secs',
     })
-    request.raw.socket.once('close', job.cancel)
-    const [found, signals] = await Promise.all([job.result, this.newestSignals(namespace, most, within)])
-    request.raw.socket.off('close', job.cancel)
+    const { socket } = request.raw
+    socket.once('close', job.cancel)
+    const [found, signals] = await Promise.all([job.result, this.newestSignals(namespace, most, within)]).finally(() => {
+      socket.off('close', job.cancel)
+      job.cancel()
+    })
     const rows = found.flatMap(({ measurement, times }) => times.map((time) => ofRow(measurement, time)))
     const all = [...signals, ...rows.filter(within)].sort((a, b) => a.time - b.time).slice(-most)
     return reply.type('application/json; charset=utf-8').send(jsonListing('[', all, (annotation) => annotation, ']'))

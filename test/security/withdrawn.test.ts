@@ -1,9 +1,13 @@
 /** Calls that go on and on, or arrive slowly, end when the authorizers would no longer let them begin: policies change while they are open. */
+import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { Float64 } from 'apache-arrow'
 import { type Decision, definePlugin } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import { boot } from 'svcdb/testkit'
+import { boot, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
+import { keyText } from '../../plugins/api_keys/testing.ts'
 import { EventClient } from '../../plugins/cdc/testing.ts'
 import { command, descriptor } from '../../plugins/flight_sql/testing.ts'
 import { flightStream } from '../../plugins/flight_sql/testing-stream.ts'
@@ -66,4 +70,33 @@ t.test('what was permitted and is no more', async (t) => {
   ])
   const allowed = decisions.filter(({ outcome, resource }) => outcome === 'allow' && resource === '/svc.Service/StreamWrite')
   t.equal(allowed.length, 1, 'what goes on is not reported anew')
+})
+
+t.test('a key that others take away, with nobody asking', async (t) => {
+  const objects = temporaryFolder(t)
+  const stored = { auth: { persistent_api_keys: true }, storage: { object_store_url: String(pathToFileURL(objects)) } }
+  const losses = [
+    { how: 'its object is removed', config: stored, lose: (_dir: string, id: string) => rm(join(objects, 'auth/keys', `${id}.json`)) },
+    {
+      how: 'a file revokes it',
+      config: {},
+      async lose(dir: string, id: string) {
+        const folder = join(dir, 'auth/keys')
+        await mkdir(folder, { recursive: true })
+        await writeFile(join(folder, `${id}.revoked`), '')
+      },
+    },
+  ]
+  for (const { how, config, lose } of losses) {
+    const root = keyText()
+    const auth = { ...('auth' in config ? config.auth : {}), api_keys: [{ name: 'root', key: root, admin: true }], api_key: { cache_ttl_secs: 1 } }
+    const node = await boot({ storage: 'embedded', plugins: ['native', 'cdc', 'api_keys'], config: { ...config, auth } })
+    const headers = { authorization: `Bearer ${root}` }
+    const made = (await node.inject({ method: 'POST', url: '/api/v1/admin/auth/keys', headers, payload: { name: 'reader' } })).json()
+    const events = await EventClient.open(`${node.url}/api/v1/cdc/stream`, { authorization: `Bearer ${made.key}` })
+    await lose(node.dataDir, made.id)
+    await events.ended
+    t.match(events.events, [{ event: 'end', data: { reason: 'credential', message: /"reader".*was revoked or has expired/ } }], how)
+    await node.stop()
+  }
 })

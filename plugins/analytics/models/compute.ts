@@ -46,7 +46,7 @@ export interface Standing {
   interval: bigint
 }
 
-interface ForecastOf {
+export interface ForecastOf {
   timestamps: BigInt64Array
   values: Float64Array
   lower: Float64Array

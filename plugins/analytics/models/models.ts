@@ -259,7 +259,7 @@ export class Models {
   /** Writes a forecast that is due. @returns what of the record changes. */
   private async writeDue(entry: ModelEntry, found: FollowResult): Promise<Partial<KeptModel>> {
     const { svc, metrics } = this.dependencies
-    const { points, until } = await writeForecast(svc, entry.kept, found)
+    const { points, until } = await writeForecast(svc, entry, found)
     metrics.forecastPoints.inc(points)
     const written = until === undefined ? {} : { written_until: String(until) }
     if (found.scores === undefined || found.scores.times.length === 0) return written

@@ -36,6 +36,20 @@ t.test('forecasts are written again and again, with intervals and scores, and Pr
   t.ok(shown.forecast.written_until > Number(begin + 410n * MINUTE))
 })
 
+t.test('a forecast may have more steps than one write of a client may have points', async (t) => {
+  const one = await node(t, { config: { server: { max_write_batch_size: 10 } }, analytics: { watch_interval_secs: 1 } })
+  const all = lines(0, 300)
+  for (let i = 0; i < all.length; i += 10) await write(one, all.slice(i, i + 10))
+  const forecast = { horizon: 50, every_secs: 1, target_measurement: 'cpu_ahead' }
+  t.equal((await call(one, 'POST', MODELS, model({ forecast }))).status, 201)
+  const shown = await lookUntil(
+    async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body,
+    ({ forecast: { written_until }, last_error }) => written_until !== null || last_error !== null,
+  )
+  t.equal(shown.last_error, null)
+  t.match((await call(one, 'POST', '/api/v1/svc/sql', { query: 'SELECT count(forecast) AS n FROM cpu_ahead' })).body.rows, [[50]])
+})
+
 t.test('a clock that ran ahead and is put right keeps no forecast from being written', async (t) => {
   let ahead = 86_400_000
   const clock = { ...systemClock, now: () => Date.now() + ahead, nowNanos: () => BigInt(Date.now() + ahead) * 1_000_000n }
