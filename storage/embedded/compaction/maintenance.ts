@@ -82,9 +82,12 @@ export class Maintenance {
 
   /** A pass of retention and deletes, and what it makes possible. */
   async tidy(): Promise<void> {
-    await this.dependencies.retention.pass()
-    this.dependencies.logs.expire()
-    this.compactSoon()
+    try {
+      await this.dependencies.retention.pass()
+    } finally {
+      this.dependencies.logs.expire()
+      this.compactSoon()
+    }
   }
 
   tidySoon(): void {
