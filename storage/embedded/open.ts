@@ -153,8 +153,6 @@ async function flushAtEnd({ maintenance, wal, memtables, writer, manifest, log }
     await wal.close()
     memtables.freeze(wal.file + 1)
     await maintenance.drain()
-    // A memtable without rows begins with the file after the last: nothing is left to replay.
-    if (memtables.active.firstWal <= wal.file) memtables.start(wal.file + 1)
     await writer.commit()
     manifest.removeOldLogs()
   } catch (error) {

@@ -64,7 +64,7 @@ interface WalMetrics {
   /** A sync of all that has been written so far begins, and has ended well. */
   syncBegins?(): void
   synced?(): void
-  /** A write has found no space. */
+  /** A write or a new file has found no space. */
   full?(): void
 }
 
@@ -169,6 +169,15 @@ export class Wal {
     if (this.fault !== undefined) throw this.fault
     if (this.closed && this.fd < 0) throw closedError()
     if (this.written !== this.durable || this.syncing) throw new Error('a log file may be left only when it is durable')
+    try {
+      this.makeFile(sequence)
+    } catch (error) {
+      if (isFull(error)) this.metrics.full?.()
+      throw error
+    }
+  }
+
+  private makeFile(sequence: number): void {
     const path = join(this.dir, this.form.fileName(sequence))
     const fd = this.create(path)
     try {

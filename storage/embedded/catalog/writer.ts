@@ -38,6 +38,8 @@ interface CatalogWriterDependencies {
   wal: Wal
   writes: Pick<WritePath, 'applied' | 'newestTimes'>
   metrics: Pick<EngineMetrics, 'catalogFsyncs'>
+  /** The log's, as the catalog has it. */
+  floor: number
 }
 
 export interface SegmentChange {
@@ -50,14 +52,15 @@ export interface SegmentChange {
 export class CatalogWriter {
   private readonly dependencies: CatalogWriterDependencies
   private readonly ahead: CatalogAhead
-  private storedFloor = 0
+  private storedFloor: number
 
   constructor(dependencies: CatalogWriterDependencies) {
     this.dependencies = dependencies
+    this.storedFloor = dependencies.floor
     this.ahead = new CatalogAhead(dependencies)
   }
 
-  /** First log file that the catalog says is needed; 0 before the first commit. */
+  /** First log file that the catalog says is needed. */
   get floor(): number {
     return this.storedFloor
   }

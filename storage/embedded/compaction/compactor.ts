@@ -9,13 +9,13 @@ import { type Interval, rawColumn, readSql, type Source, type UnionRequest, unio
 import { apartSql, bitsColumn, joinedSql, valuesSql, withBitsColumns } from '../segment/bits-column.ts'
 import { mayBeNonFinite, needsExactBits } from '../segment/encoding.ts'
 import { fixedBytes, rowGroupBytes, rowGroupRows } from '../segment/row-group-bytes.ts'
-import { segmentPath, writeSegmentFile } from '../segment/segment-file.ts'
+import { removeSegmentFiles, segmentPath, writeSegmentFile } from '../segment/segment-file.ts'
 import { haveNames, ownersOf } from '../segment/segment-owners.ts'
 import { MEASUREMENT_COLUMN } from '../segment/segment-source.ts'
 import { copyOptions, type SegmentTarget } from '../segment/segment-writer.ts'
 import type { FieldDef, MeasurementDef } from '../threads/definitions.ts'
 import type { ToWorker, WorkerConfig } from '../threads/messages.ts'
-import type { SegmentColumn, SegmentEncoding, SegmentMeta } from '../threads/segment-entry.ts'
+import { type SegmentColumn, type SegmentEncoding, type SegmentMeta, sidecarFile } from '../threads/segment-entry.ts'
 import { type MergeSlice, mergeSlices, type SliceSize, sliceConditions } from './merge-slices.ts'
 import { SlicedWrite } from './sliced-write.ts'
 
@@ -83,29 +83,35 @@ export async function compactSegments(
     statement: (fields, read, slice) => statements.text(fields, read, slice),
     each: (fields, work) => sliced(fields).read(slices, (slice) => statements.whileRun(() => work(slice))),
   }
-  const sidecar = rows === 0 ? {} : await mergeEncrypted(target, { id: request.segment, file, rows }, columns, ordered)
-  if (rows === 0) {
-    await rm(join(target.dataDir, file))
-    return null
-  }
-  return {
-    id: request.segment,
-    table: request.table,
-    sequence: request.sequence,
-    level: request.level,
-    cleared: request.cleared,
-    file,
-    ...sidecar,
-    rows,
-    bytes,
-    crc: (await fileCrc(join(target.dataDir, file))).crc,
-    minTime: String(minTime),
-    maxTime: String(maxTime),
-    dirty: request.dirty,
-    minSeries: Math.min(...inputs.map((input) => input.minSeries)),
-    maxSeries: Math.max(...inputs.map((input) => input.maxSeries)),
-    ...(shared && haveNames(measurements) ? ownersOf(await countMerged(join(target.dataDir, file), target), measurements) : {}),
-    columns,
+  const path = join(target.dataDir, file)
+  try {
+    if (rows === 0) {
+      await rm(path)
+      return null
+    }
+    return {
+      id: request.segment,
+      table: request.table,
+      sequence: request.sequence,
+      level: request.level,
+      cleared: request.cleared,
+      file,
+      ...(await mergeEncrypted(target, { id: request.segment, file, rows }, columns, ordered)),
+      rows,
+      bytes,
+      crc: (await fileCrc(path)).crc,
+      minTime: String(minTime),
+      maxTime: String(maxTime),
+      dirty: request.dirty,
+      minSeries: Math.min(...inputs.map((input) => input.minSeries)),
+      maxSeries: Math.max(...inputs.map((input) => input.maxSeries)),
+      ...(shared && haveNames(measurements) ? ownersOf(await countMerged(path, target), measurements) : {}),
+      columns,
+    }
+  } catch (error) {
+    // Nobody names them: the next try writes others.
+    await removeSegmentFiles([path, sidecarFile(path)])
+    throw error
   }
 }
 
@@ -158,7 +164,8 @@ export function sliceSize(columns: readonly SegmentColumn[], config: WorkerConfi
 }
 
 async function countMerged(path: string, { duck }: SegmentTarget): Promise<[measurement: number, rows: number][]> {
-  const counts = await duck.run(`SELECT ${MEASUREMENT_COLUMN} AS m, count(*)::DOUBLE AS n FROM ${readSql([path])} WHERE m IS NOT NULL GROUP BY m`)
+  const sql = `SELECT ${MEASUREMENT_COLUMN} AS m, count(*)::DOUBLE AS n FROM ${readSql([path])} WHERE m IS NOT NULL GROUP BY m`
+  const counts = await duck.turns.either(() => duck.run(sql))
   return counts.map(({ m, n }) => [Number(m), Number(n)])
 }
 

@@ -144,6 +144,35 @@ t.test('a segment whose sync failed is not used: the flush is repeated with anot
   await closeAndRemove(engine, dir)
 })
 
+t.test('a merge that fails behind its written files leaves none of them, however often it is tried', async (t) => {
+  const dir = tempDir()
+  process.env.SVC_TEST_MERGE_KEY = Buffer.alloc(32, 1).toString('base64')
+  const encryption = { field_encryption: { columns: { w: 'k' }, keys: { k: 'SVC_TEST_MERGE_KEY' } } }
+  const { engine, metric } = await faultyEngine(dir, { maintenance_interval_secs: 3600, compaction_fan_in: 2, ...encryption })
+  t.teardown(() => closeAndRemove(engine, dir))
+  const { config, maintenance, segments } = inside(engine)
+  config.compaction_fan_in = 64
+  for (const i of [0n, 1n]) {
+    await writeFloat(engine, 'm', 'a', NOW + i, { v: 1, w: 2 })
+    await engine.flush()
+  }
+  const before = segmentFiles(dir).sort()
+  t.equal(before.length, 4, 'two segments, each with its encrypted column')
+  writeFileSync(join(dir, 'faults'), 'read')
+  config.compaction_fan_in = 2
+  for (let i = 0; i < 3; i++) {
+    await engine.tidy()
+    await maintenance.settled()
+  }
+  t.equal(await metric('compaction_failures_total'), 3)
+  t.same(segmentFiles(dir).sort(), before)
+  rmSync(join(dir, 'faults'))
+  await engine.tidy()
+  await maintenance.settled()
+  t.equal(segments.all().length, 1, 'the next one goes through')
+  t.same(await rowsOf(engine, 'm'), [`a ${NOW} v=1 w=2`, `a ${NOW + 1n} v=1 w=2`])
+})
+
 t.test('a catalog that could not be written refuses writes; a restart has everything acknowledged', async (t) => {
   const dir = tempDir()
   const engine = await openEngine(dir)

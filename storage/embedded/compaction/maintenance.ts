@@ -49,7 +49,7 @@ interface MaintenanceDependencies {
   pressure: Pressure
   tombstones: Tombstones
   retention: RetentionPass
-  logs: Pick<KeptLogs, 'expire'>
+  logs: Pick<KeptLogs, 'expire' | 'giveUp'>
   /** Segments that cannot be merged: corrupt, or for want of a key. */
   unreadable(segment: SegmentMeta): boolean
 }
@@ -82,9 +82,12 @@ export class Maintenance {
 
   /** A pass of retention and deletes, and what it makes possible. */
   async tidy(): Promise<void> {
-    await this.dependencies.retention.pass()
-    this.dependencies.logs.expire()
-    this.compactSoon()
+    try {
+      await this.dependencies.retention.pass()
+    } finally {
+      this.dependencies.logs.expire()
+      this.compactSoon()
+    }
   }
 
   tidySoon(): void {
@@ -228,7 +231,7 @@ export class Maintenance {
         } catch (error) {
           if (this.stopped) return
           metrics.compactionFailures.inc()
-          this.dependencies.pressure.mergeFailed(table, error)
+          if (this.dependencies.pressure.mergeFailed(table, error).code === 'STORAGE_FULL') this.dependencies.logs.giveUp()
           this.dependencies.pressure.measure(segments.tables, [table])
           log.error({ err: error, table }, 'cannot merge segments; they stay as they are until the next pass')
           for (const { id } of merge.segments) this.failed.add(id)
@@ -296,9 +299,10 @@ export class Maintenance {
     metrics.compactionSeconds.observe((this.dependencies.timers.monotonic() - began) / 1000)
   }
 
-  /** Until somebody has made space on the volume. */
+  /** Until somebody has made space on the volume, or what is kept for readers of changes has. */
   private async spaceOrPause(maxMs: number): Promise<void> {
     const before = freeBytes(this.dependencies.dataDir, this.dependencies.fs)
+    this.dependencies.logs.giveUp()
     const gained = (): boolean => freeBytes(this.dependencies.dataDir, this.dependencies.fs) > before
     for (let waited = 0; waited < maxMs && !this.stopped && !gained(); waited += SPACE_POLL_MS) await this.pause(SPACE_POLL_MS)
   }

@@ -17,7 +17,7 @@ import { Gathered, GatheredColumn, heapBytes } from '../memtable/row-gather.ts'
 import type { OrderedRows } from '../memtable/row-order.ts'
 import { rawColumn, readSql } from '../read/sources.ts'
 import { isSetSql } from '../segment/bits-column.ts'
-import { removeSegmentFiles, type SegmentFiles, writeSegmentFile } from '../segment/segment-file.ts'
+import { type SegmentFiles, writeSegmentFile } from '../segment/segment-file.ts'
 import type { FieldDef, TableDef } from '../threads/definitions.ts'
 import { type SegmentColumn, type SegmentMeta, sidecarFile } from '../threads/segment-entry.ts'
 import { type BlockBuilder, fixedWidth, hasValue } from './block.ts'
@@ -158,7 +158,7 @@ export interface MergeSource {
 /** A value's input is in the high half of its position, its row in the low one. */
 const INPUT_SPAN = 2n ** 32n
 
-/** Puts the encrypted columns of a merge beside the segment, which is removed again when that fails. @returns nothing when it has none. */
+/** Puts the encrypted columns of a merge beside the segment. @returns nothing when it has none. */
 export async function mergeEncrypted(
   target: SidecarTarget,
   segment: { id: number; file: string; rows: number },
@@ -203,9 +203,6 @@ export async function mergeEncrypted(
       begin = at
       return rows
     })
-  }).catch(async (error) => {
-    await removeSegmentFiles([join(target.dataDir, segment.file)])
-    throw error
   })
 }
 

@@ -99,8 +99,8 @@ const NO_BYTES: ReadonlyMap<number, number> = new Map()
 export class Memtable {
   readonly id: number
   readonly sequence: number
-  /** The first WAL file with rows of this memtable. */
-  readonly firstWal: number
+  /** The first WAL file with rows of this memtable; moves on while there are none. */
+  firstWal: number
   readonly tables = new Map<number, MemtableTable>()
   heads: Int32Array
   /** Events published when it was there. */

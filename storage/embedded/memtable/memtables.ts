@@ -68,15 +68,14 @@ export class Memtables {
 
   /** Ends the active memtable; the next one's first rows may be in log file `file`. */
   freeze(file: number): void {
-    if (this.active.rows === 0) return
+    if (this.active.rows === 0) {
+      // Files with changes alone would stay for as long as no row comes.
+      this.active.firstWal = file
+      return
+    }
     this.frozen.push(this.active)
-    this.start(file)
-    this.flushWanted.raise()
-  }
-
-  /** Puts an empty memtable in place of the active one, which has no rows or is among the frozen. */
-  start(file: number): void {
     this.active = this.next(file)
+    this.flushWanted.raise()
   }
 
   /** The memtable's rows are in segments. Call in the same turn of the loop as the event that says so, and after it. */

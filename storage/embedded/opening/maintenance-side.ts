@@ -21,12 +21,12 @@ export function openMaintenanceSide(
   { releases, drops, moves, archived, pool }: ThreadsAndRemoval,
   holds: ReadonlySet<RetentionHold>,
 ) {
-  const { config, context, environment, dataDir, dirs, limits, catalog, tidyWanted } = opening
+  const { config, context, environment, dataDir, dirs, limits, catalog, floor, tidyWanted } = opening
   const { metrics, shared, publisher, schema, index, unstored, clock, segments, tombstones, times, seeds, readers, memtables } = data
   const { wal, scrubber, unreadable, pressure, slices, logs, writes } = writing
   const { fs, timers } = environment
   const { log, tracing } = context
-  const writer = new CatalogWriter({ catalog, schema, index, segments, memtables, unstored, tombstones, drops, releases, wal, writes, metrics })
+  const writer = new CatalogWriter({ catalog, schema, index, segments, memtables, unstored, tombstones, drops, releases, wal, writes, metrics, floor })
   const retired = new RetiredFiles({ dataDir, fs, log, readers, shared, archived, metrics })
   const manifest = new Manifest({ dataDir, fs, writer, logs, segments, memtables, releases, pressure, publisher, archived, retired })
   const seeded = new SeededTimes({ schema, index, memtables, segments, tombstones, times, releases, slices, pool, scrubber, tidyWanted, log }, seeds)

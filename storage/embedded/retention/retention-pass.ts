@@ -106,8 +106,15 @@ export class RetentionPass {
 
   private async once(): Promise<void> {
     const { unstored, tombstones, drops, releases, seeded, segments, manifest } = this.dependencies
-    await drops.expire()
-    const moved = await this.moveRetention()
+    let moved = false
+    let failure: unknown
+    try {
+      await drops.expire()
+      moved = await this.moveRetention()
+    } catch (error) {
+      // Their records find no space in the log, say: what is free already is all the more to go.
+      failure = error
+    }
     for (const id of tombstones.byId.keys()) this.note(id)
     await releases.run()
     // What a merge is reading stays until the next pass, and its tombstones with it: the merge may have begun before them.
@@ -127,6 +134,7 @@ export class RetentionPass {
     for (const id of gone) this.seen.delete(id)
     this.forgetCutoffs()
     seeded.look(new Set([...this.kept.values()].flatMap(({ id, cutoff }) => (cutoff === INT64_MIN ? [] : [id]))))
+    if (failure !== undefined) throw failure
   }
 
   /** @returns whether a cutoff moved. */

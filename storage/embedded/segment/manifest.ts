@@ -76,6 +76,7 @@ export class Manifest {
       release()
     }
     if (removed.length > 0) retired.add(removed)
+    this.removeOldLogs()
   }
 
   /** Removes log files below the floor that the catalog has, whose rows are all in segments, unless readers of changes need them. */

@@ -141,8 +141,10 @@ export class Pressure {
     this.flushFailure = undefined
   }
 
-  mergeFailed(table: number, error: unknown): void {
-    this.mergeFailures.set(table, classify(error))
+  mergeFailed(table: number, error: unknown): SvcError {
+    const failure = classify(error)
+    this.mergeFailures.set(table, failure)
+    return failure
   }
 
   merged(table: number): void {
