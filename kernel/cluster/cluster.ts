@@ -489,7 +489,7 @@ export class Cluster {
   private async forget(nodes: Snapshot['nodes']): Promise<void> {
     for (const node of nodes.values())
       if (node.ephemeral && this.liveness.silentMs(node.node_id) > node.timeout_ms * FORGET_TIMEOUTS)
-        await this.registry?.deregister(node.node_id, () => false).catch(() => {})
+        await this.registry?.deregister(node.node_id, ({ beat, session }) => beat !== node.beat || session !== node.session).catch(() => {})
   }
 
   private planned<P>(snapshot: Snapshot, plan: (all: Placed[], candidates: Candidate[]) => P): P {
