@@ -44,6 +44,8 @@ export class Cluster {
   private readonly liveness = new Liveness()
   private readonly farewell: Farewell
   private readonly wants = new Map<string, Want>()
+  /** Wanted no more, and not ended yet: until then nobody begins it, here or elsewhere. */
+  private readonly leaving = new Map<string, Want>()
   private settings: ClusterSettings = { heartbeatMs: 5000, missedBeats: 2, addr: '', mode: 'data' }
   private registry: ClusterRegistry | undefined
   private shared = false
@@ -134,7 +136,11 @@ export class Cluster {
     return async () => {
       if (this.wants.get(work) !== want) return
       this.wants.delete(work)
+      if (want.token === undefined) return
+      this.leaving.set(work, want)
       await this.giveUp(want, true)
+      this.leaving.delete(work)
+      if (this.wants.has(work)) this.soon()
     }
   }
 
@@ -284,7 +290,7 @@ export class Cluster {
       .filter(({ options }) => !options.everywhere)
       .map(({ work }) => work)
       .sort()
-    const drained = this.draining && [...this.wants.values()].every(({ token }) => token === undefined)
+    const drained = this.draining && this.leaving.size === 0 && [...this.wants.values()].every(({ token }) => token === undefined)
     this.said = `${drained} ${wants.join('\n')}`
     return { session: this.session, wants, now: this.dependencies.clock.now(), timeoutMs: this.timeoutMs, drained }
   }
@@ -324,7 +330,7 @@ export class Cluster {
   /** Never rejects. */
   private async lookOnce(): Promise<void> {
     if (!this.shared) {
-      for (const want of this.wants.values()) if (want.token === undefined) want.begin(0)
+      for (const want of this.wants.values()) if (want.token === undefined && !this.leaving.has(want.work)) want.begin(0)
       return
     }
     try {
@@ -404,13 +410,13 @@ export class Cluster {
     const plan = this.draining ? new Map<string, number>() : this.planned(snapshot, takers)
     const free: Takeable[] = []
     for (const want of this.wants.values()) {
-      if (want.ending) continue
+      if (want.ending || this.leaving.has(want.work)) continue
       const lease = leases.get(want.work)
       if (want.options.everywhere) this.actEverywhere(want)
       else if (want.token !== undefined) this.actOnHeld(want, lease, self)
       else if (this.mayTake(want, lease, self, snapshot, plan)) free.push({ work: want.work, seen: lease, ownerBeat: ownerOf(lease, nodes)?.beat })
     }
-    for (const [work, lease] of leases) if (holds(lease, self) && !this.wants.has(work)) void this.release(work, lease.token)
+    for (const [work, lease] of leases) if (holds(lease, self) && !this.wants.has(work) && !this.leaving.has(work)) void this.release(work, lease.token)
     await this.take(free)
     await this.forget(nodes)
   }
@@ -483,7 +489,7 @@ export class Cluster {
   private async forget(nodes: Snapshot['nodes']): Promise<void> {
     for (const node of nodes.values())
       if (node.ephemeral && this.liveness.silentMs(node.node_id) > node.timeout_ms * FORGET_TIMEOUTS)
-        await this.registry?.deregister(node.node_id, () => false).catch(() => {})
+        await this.registry?.deregister(node.node_id, ({ beat, session }) => beat !== node.beat || session !== node.session).catch(() => {})
   }
 
   private planned<P>(snapshot: Snapshot, plan: (all: Placed[], candidates: Candidate[]) => P): P {

@@ -22,9 +22,12 @@ export class RegionStore {
     this.limit = limit
   }
 
-  async read(): Promise<RegionTable> {
-    const [version, regions] = await Promise.all([this.state().get<number>(VERSION), this.state().list<Region>({ prefix: PREFIX })])
-    return { version: version ?? 0, regions: regions.map(({ value }) => value) }
+  /** As of one moment. */
+  read(): Promise<RegionTable> {
+    return this.state().transaction(async (tx) => {
+      const [version, regions] = await Promise.all([tx.get<number>(VERSION), tx.list<Region>({ prefix: PREFIX })])
+      return { version: version ?? 0, regions: regions.map(({ value }) => value) }
+    })
   }
 
   create(region: Region): Promise<void> {

@@ -239,16 +239,17 @@ export class BrokerClient {
     if (!this.ending) this.client.stream?.destroy()
   }
 
-  async end(): Promise<void> {
+  /** @param ms that it may take in all. */
+  async end(ms = 2 * END_MS): Promise<void> {
     this.ending = true
     this.resume()
     this.acks.flush()
     const { statusTopic } = this.options
     const { client } = this
     let answers = client.connected
-    if (statusTopic !== undefined && answers) answers = await within(END_MS, client.publishAsync(statusTopic, OFFLINE, { qos: 1, retain: true }))
+    if (statusTopic !== undefined && answers) answers = await within(ms / 2, client.publishAsync(statusTopic, OFFLINE, { qos: 1, retain: true }))
     // A broker that is silent is left: it publishes the last will, and keeps what was not acknowledged.
-    if (!(await within(END_MS, client.endAsync(!answers)))) client.stream?.destroy()
+    if (!(await within(ms / 2, client.endAsync(!answers)))) client.stream?.destroy()
   }
 
   private take(topic: string, payload: Buffer, packet: IPublishPacket): void {

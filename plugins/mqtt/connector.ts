@@ -23,8 +23,9 @@ import { load } from './library.ts'
 import type { MqttMetrics } from './metrics.ts'
 import { SessionTopics } from './session-topics.ts'
 
-/** How long what has come may take to be stored when another node is to go on. */
-const HAND_OVER_MS = 3000
+/** What may pass until another node goes on, milliseconds of each second of the shutdown timeout: for what has come to be stored, and for the end of the connection. Less than work that a node gives up is waited for. */
+const SETTLE_PART = 80
+const END_PART = 40
 
 /** User properties are not kept: they may be far more in memory than they were on their way. */
 interface Message extends Omit<BrokerMessage, 'userProperties'> {
@@ -114,11 +115,12 @@ export class MqttConnector implements Connector {
       if (signal.aborted) resolve()
       signal.addEventListener('abort', () => resolve(), { once: true })
     })
-    // A node that stops drains first.
-    if (this.svc.stopping.aborted) return
+    // A node that stops drains first, where no other waits for its connection to end: the broker knows both as one client.
+    const { nodes, server, stopping } = this.svc
+    if (stopping.aborted && !nodes.isShared) return
     this.reconnectTimer?.()
-    await this.source.settled(HAND_OVER_MS)
-    await this.client?.end()
+    await this.source.settled(server.shutdown_timeout_secs * SETTLE_PART)
+    await this.client?.end(server.shutdown_timeout_secs * END_PART)
     this.client = undefined
     this.source.disconnected(undefined, 'stopped')
     this.svc.log.info({ connector: this.name }, 'this connector is left to another node')

@@ -82,3 +82,58 @@ t.test('one node takes messages; another goes on when that one is decommissioned
   await eventually(async () => (await stored()).size === published)
   t.pass(`${published} messages, all stored`)
 })
+
+t.test('a node that stops ends its connection before another begins one, however long its storage takes', async (t) => {
+  const mqtt = await broker(t)
+  /** Clients that connected under an id whose connection was there. */
+  let replaced = 0
+  const connected = new Set<string>()
+  mqtt.aedes.on('client', ({ id }) => connected.add(id))
+  mqtt.aedes.on('clientDisconnect', ({ id }) => connected.delete(id))
+  mqtt.aedes.preConnect = (_, packet, done) => {
+    if (connected.has(packet.clientId)) replaced++
+    done(null, true)
+  }
+  const shared = new SharedState()
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  const slow = new Set<number>()
+  const writing = new Set<number>()
+  const nodes: TestNode[] = []
+  for (const node_id of [1, 2]) {
+    const storage = await shared.engine()
+    const write = storage.write.bind(storage)
+    storage.write = async (...given) => {
+      writing.add(node_id)
+      if (slow.has(node_id)) await released
+      return write(...given)
+    }
+    const node = await boot({
+      plugins: ['mqtt', 'native', 'cluster'],
+      storage,
+      config: {
+        server: { shutdown_timeout_secs: 5 },
+        mqtt: { broker: '127.0.0.1', port: mqtt.port, topics: ['n'], qos: 1 },
+        cluster: { node_id, heartbeat_interval_secs: 0.2 },
+      },
+    })
+    t.teardown(() => node.stop())
+    nodes.push(node)
+  }
+  const isUp = async (id: number) => ['Running', 'Idle'].includes((await listed(nodes[id - 1]))[0].status as string)
+  let first = 0
+  await eventually(async () => {
+    for (const id of [1, 2]) if (await isUp(id)) first = id
+    return first > 0
+  })
+  const second = 3 - first
+  slow.add(first)
+  const client = await mqtt.client()
+  await client.publishAsync('n', JSON.stringify({ fields: { value: 1 } }), { qos: 1 })
+  await eventually(() => writing.has(first))
+  const stopped = nodes[first - 1].stop()
+  await eventually(() => isUp(second))
+  await eventually(async () => (await rowsOf(nodes[second - 1].node as never)).length === 1)
+  release()
+  await stopped
+  t.equal(replaced, 0)
+})

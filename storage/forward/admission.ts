@@ -107,7 +107,7 @@ function learn(table: TableBatch, row: number, { names, window }: AdmissionOptio
     if (!column.has(row) || measurement.fields.has(column.name)) continue
     const field: FieldInfo =
       column.type === 'decimal' ? { name: column.name, type: column.type, scale: column.scale } : { name: column.name, type: column.type }
-    measurement.fields.set(column.name, field)
+    names.learn(measurement, field)
     learned.push({ measurement, field })
   }
 }

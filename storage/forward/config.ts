@@ -113,6 +113,12 @@ const forward = Type.Object({
     maximum: 10_000_000,
     description: 'Series known at a time; with another the table begins anew, which costs time and nothing else',
   }),
+  max_cached_bytes: Type.Integer({
+    default: 16 * MIB,
+    minimum: 64 * KIB,
+    maximum: 2 ** 34,
+    description: 'Bytes of the keys of those series, and of fields (100 and the name each), known at a time, about; with more the table begins anew',
+  }),
 })
 
 const { shard_duration_secs, ooo_shard_tolerance, future_write_tolerance_secs, max_name_bytes, max_tag_value_bytes } = admissionKeys

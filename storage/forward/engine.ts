@@ -117,7 +117,7 @@ export class ForwardEngine implements StorageEngine {
     this.config = context.config as unknown as ForwardSection
     this.environment = environment
     this.limits = limitsOf(context.config)
-    this.resolver = new SeriesNames(this.limits, this.config.forward.max_series_cached)
+    this.resolver = new SeriesNames(this.limits, this.config.forward.max_series_cached, this.config.forward.max_cached_bytes)
     this.files = paths(this.config.data_dir)
     this.lock = environment.lock(this.files.lock)
     this.metrics = new ForwardMetrics(context.metrics, {

@@ -52,6 +52,20 @@ export async function bytesOf(fs: FileSystem, path: string, start: number, end: 
   }
 }
 
+/** Up to about `most` bytes from a record on; one that is larger comes whole. `cut`: the file has fewer bytes than were written to it. */
+export async function recordBytes(fs: FileSystem, path: string, start: number, end: number, most: number): Promise<{ bytes: Uint8Array; cut: boolean }> {
+  let to = Math.min(end, start + Math.max(most, FRAME_HEADER))
+  let bytes = await bytesOf(fs, path, start, to)
+  if (bytes.length >= FRAME_HEADER && to < end) {
+    const length = FRAME_HEADER + viewOf(bytes).getUint32(0, true)
+    if (length > bytes.length && start + length <= end) {
+      to = start + length
+      bytes = await bytesOf(fs, path, start, to)
+    }
+  }
+  return { bytes, cut: start + bytes.length < to }
+}
+
 /** All of a file, with zeros in place of what the disk does not give back; how many bytes those are. */
 async function wholeOf(fs: FileSystem, path: string, size: number): Promise<{ bytes: Uint8Array; unread: number }> {
   const read = async (start: number, end: number): Promise<Uint8Array | undefined> =>

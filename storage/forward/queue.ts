@@ -18,7 +18,7 @@ import { FRAME_HEADER, type FsyncPolicy, Wal } from '../common/log/log.ts'
 import type { Timers } from '../common/timers.ts'
 import { Ages } from './ages.ts'
 import { queueFileName, queueFileNumber } from './paths.ts'
-import { bytesOf, firstHead, isUnreadable, keepDamaged, nextFrame, QUEUE_FORM, type QueueFile, settle } from './queue-file.ts'
+import { bytesOf, firstHead, isUnreadable, keepDamaged, nextFrame, QUEUE_FORM, type QueueFile, recordBytes, settle } from './queue-file.ts'
 import type { Choose, DropReason, QueueBounds, QueueEvents, ReadRecord, ReadRecords } from './queue-types.ts'
 import { decodeHead, decodeRecord, encodeRecord, type QueueRecord, type RecordHead } from './record.ts'
 import { Removal } from './removal.ts'
@@ -433,16 +433,13 @@ export class Queue {
 
   private async readFrom(from: QueuePosition, end: number, maxBytes: number, choose?: Choose): Promise<ReadRecords> {
     const { fs, dir } = this.options
-    const path = join(dir, queueFileName(from.file))
-    let bytes = await bytesOf(fs, path, from.offset, Math.min(end, from.offset + Math.max(maxBytes, FRAME_HEADER)))
-    const whole = from.offset + bytes.length
-    if (bytes.length >= FRAME_HEADER && whole < end) {
-      // A record that is larger than what was asked for comes whole.
-      const length = FRAME_HEADER + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true)
-      if (length > bytes.length && from.offset + length <= end) bytes = await bytesOf(fs, path, from.offset, from.offset + length)
-    }
+    const { bytes, cut } = await recordBytes(fs, join(dir, queueFileName(from.file)), from.offset, end, maxBytes)
+    // What is written from now on goes to a file that is there.
+    if (cut && from.file === this.files.at(-1)?.file) this.rotate()
+    if (bytes.length === 0) return { records: [], next: this.has(from.file) ? this.missing(from, end) : from, passed: NONE }
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-    const complete = from.offset + bytes.length >= end
+    const behind = cut ? end : from.offset + bytes.length
+    const complete = behind >= end
     const records: ReadRecord[] = []
     let passed = NONE
     let next = from
@@ -452,7 +449,7 @@ export class Queue {
       if (fault !== undefined) {
         if (at > 0) break // looked at again, as the first
         if (!complete) return this.readFrom(from, end, Number.MAX_SAFE_INTEGER, choose)
-        return { records, next: await this.passOver(bytes, view, at, fault.cause, next), passed }
+        return { records, next: await this.passOver(bytes, view, fault.cause, next, behind), passed }
       }
       const length = FRAME_HEADER + view.getUint32(at, true)
       let record: QueueRecord | undefined
@@ -464,7 +461,7 @@ export class Queue {
         if (choice !== 'pass') record = decodeRecord(bytes, at + FRAME_HEADER, at + length)
       } catch (error) {
         if (at > 0) break
-        return { records, next: await this.passOver(bytes, view, at, `the record cannot be decoded: ${(error as Error).message}`, next), passed }
+        return { records, next: await this.passOver(bytes, view, `the record cannot be decoded: ${(error as Error).message}`, next, behind), passed }
       }
       this.lost(next, head)
       next = { file: from.file, offset: next.offset + length, sequence: head.sequence + 1, points: head.before + head.points }
@@ -485,13 +482,17 @@ export class Queue {
     if (points > 0) this.options.events.dropped('damaged', records, points)
   }
 
-  /** Sets bytes aside up to the next frame that is whole, or the end. @returns the position of that frame. */
-  private async passOver(bytes: Uint8Array, view: DataView, at: number, cause: string, from: QueuePosition): Promise<QueuePosition> {
-    const to = nextFrame(bytes, view, at + 1)
-    const offset = from.offset
-    await keepDamaged(this.options, from.file, offset, bytes.subarray(at, to), cause)
-    if (to < bytes.length) return { ...from, offset: offset + to - at }
+  /** Sets bytes aside up to the next frame that is whole, or the end. @param behind them. @returns the position of that frame. */
+  private async passOver(bytes: Uint8Array, view: DataView, cause: string, from: QueuePosition, behind: number): Promise<QueuePosition> {
+    const to = nextFrame(bytes, view, 1)
+    await keepDamaged(this.options, from.file, from.offset, bytes.subarray(0, to), cause)
     // Nothing behind it in this file: what follows tells what is lost.
-    return { ...from, offset: offset + bytes.length - at }
+    return { ...from, offset: to < bytes.length ? from.offset + to : behind }
+  }
+
+  /** Passes over what a file that is gone, or was cut, has no more. */
+  private missing(from: QueuePosition, end: number): QueuePosition {
+    this.options.events.damaged(queueFileName(from.file), from.offset, end - from.offset, 'the file is gone or was cut')
+    return { ...from, offset: end }
   }
 }

@@ -2,7 +2,7 @@
  * Series as numbers of this process. The engine keeps no points, so a number stands for the bytes by which an upstream knows the series: measurement and tags
  * as svc.Point has them, written once and copied into every record.
  *
- * Memory is bounded: when a generation is full the next one begins, `epoch` rises, and the numbers of the former ones stay good until the last batch that was
+ * Memory is bounded: when a generation has too many series, or too many bytes of names, keys and fields, the next one begins, `epoch` rises, and the numbers of the former ones stay good until the last batch that was
  * open then has ended. Numbers are never used twice.
  */
 import type { FieldInfo, MeasurementRef, SeriesResolver } from 'svcdb'
@@ -29,8 +29,15 @@ interface Series {
   key: Uint8Array
 }
 
+/** What a field takes beside its name, about. */
+const FIELD_BYTES = 100
+
+const bytesOf = (field: FieldInfo): number => FIELD_BYTES + field.name.length
+
 class Generation {
   readonly first: number
+  /** Of names, keys and fields that came with it, about. */
+  bytes = 0
   readonly series: Series[] = []
   readonly measurements = new Map<string, Entry>()
   /** Those of `measurements`. */
@@ -48,6 +55,7 @@ export class SeriesNames implements SeriesResolver {
   epoch = 0
   private readonly limits: Limits
   private readonly most: number
+  private readonly maxBytes: number
   private current = new Generation(0)
   /** Ascending; what open batches still need. */
   private former: Generation[] = []
@@ -55,11 +63,12 @@ export class SeriesNames implements SeriesResolver {
   private readonly open = new Map<WriteBatch, number>()
   private nextMeasurement = 0
 
-  /** @param most series of a generation. */
-  constructor(limits: Limits, most: number) {
+  /** @param most series of a generation. @param maxBytes of what it knows. */
+  constructor(limits: Limits, most: number, maxBytes: number) {
     this.limits = limits
     this.writeLimits = limits.writeLimits
     this.most = most
+    this.maxBytes = maxBytes
   }
 
   measurement(namespace: string, name: string): Measurement {
@@ -83,9 +92,17 @@ export class SeriesNames implements SeriesResolver {
       writer.close(tag)
     }
     const number = current.first + current.series.length
-    current.series.push({ measurement: entry.measurement, key: writer.take() })
+    const key = writer.take()
+    current.bytes += key.length + byTags.length
+    current.series.push({ measurement: entry.measurement, key })
     entry.byTags.set(byTags, number)
     return number
+  }
+
+  /** A field that was not known. */
+  learn({ fields }: Measurement, field: FieldInfo): void {
+    fields.set(field.name, field)
+    this.current.bytes += bytesOf(field)
   }
 
   of(number: number): Series {
@@ -127,6 +144,8 @@ export class SeriesNames implements SeriesResolver {
   }
 
   begun(batch: WriteBatch): void {
+    // Whoever remembers its series asks for none.
+    if (this.current.bytes > this.maxBytes) this.turn()
     this.open.set(batch, this.current.first)
   }
 
@@ -147,18 +166,29 @@ export class SeriesNames implements SeriesResolver {
 
   private entry(namespace: string, name: string): Entry {
     const key = keyOf(namespace, name)
+    if (this.current.bytes > this.maxBytes) this.turn()
     let entry = this.current.measurements.get(key)
     if (entry === undefined) {
       checkMeasurementName(name, this.limits)
       // Names alone are bounded as well.
       if (this.current.measurements.size >= this.most) this.turn()
-      // Types outlive a generation: a row of a wrong type would otherwise decide for those behind it.
-      const before = this.former.at(-1)?.measurements.get(key)?.measurement
-      entry = { measurement: before ?? { namespace, name, id: this.nextMeasurement++, fields: new Map() }, byTags: new Map(), tags: new Set() }
+      entry = { measurement: this.carried(key) ?? { namespace, name, id: this.nextMeasurement++, fields: new Map() }, byTags: new Map(), tags: new Set() }
       this.current.measurements.set(key, entry)
       this.current.sorted.add(key)
+      this.current.bytes += key.length
     }
     return entry
+  }
+
+  /** Types outlive a generation where there is room for them: a row of a wrong type would otherwise decide for those behind it. */
+  private carried(key: string): Measurement | undefined {
+    const before = this.former.at(-1)?.measurements.get(key)?.measurement
+    if (before === undefined) return undefined
+    let bytes = this.current.bytes
+    for (const field of before.fields.values()) bytes += bytesOf(field)
+    if (bytes > this.maxBytes) return undefined
+    this.current.bytes = bytes
+    return before
   }
 }
 

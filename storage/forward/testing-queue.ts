@@ -74,7 +74,7 @@ export function lifeOn(disk: LogDisk, bounds: Partial<QueueBounds> = {}, clock: 
   return life
 }
 
-export const names = new SeriesNames(limitsOf({}), 1000)
+export const names = new SeriesNames(limitsOf({}), 1000, 1 << 20)
 
 /** A write of points that carry its number. */
 export function append({ queue, clock }: Life, number: number, points: number): Promise<void> {

@@ -178,7 +178,9 @@ export class OwnerCommits {
         return found === undefined || found.stale === null ? undefined : new Set(found.stale)
       } catch (error) {
         this.link.note(error)
-        if (!(await patience.wait())) throw failureOf('commit a state transaction', lost, true)
+        if (await patience.wait()) continue
+        this.watches.disown(this.owner)
+        throw failureOf('commit a state transaction', lost, true)
       }
     }
   }

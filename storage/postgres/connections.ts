@@ -208,15 +208,18 @@ export function shortened(error: unknown): unknown {
   return Object.assign(new Error(short), { code, severity })
 }
 
-/** The server has answered that a statement failed, and goes on: nothing of it is stored. */
+/** Codes of a session that ends, and of a server that cannot say what it has done: connection exceptions, shutdowns, sessions that were idle too long, internal errors. */
+const ENDS = /^(08|25P0[34]|57P0|XX00)/
+
+/** The server has answered that a statement failed, and goes on: nothing of it is stored. Only errors of the server have a severity, which is in its language. */
 export function isRefused(error: unknown): boolean {
   const { code, severity } = error as ServerError
-  return severity === 'ERROR' && typeof code === 'string'
+  return typeof severity === 'string' && typeof code === 'string' && !ENDS.test(code)
 }
 
 const isReadOnly = (error: unknown): boolean => (error as ServerError).code === '25006'
 
-/** Serialization failure, deadlock, no lock in time, cancelled in time, no memory or connection just now, read only since it is a standby now, tables being made. */
+/** Serialization failure, deadlock, read only since it is a standby now, no memory or connection just now. */
 const PASSING = new Set(['40001', '40P01', '25006', '53200', '53300'])
 
 /** Whether the same may go well soon. */

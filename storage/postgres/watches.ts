@@ -46,7 +46,7 @@ interface WatchNotes {
 
 export class Watches {
   /** As `changes` has this process. */
-  readonly id = randomBytes(8)
+  id = randomBytes(8)
   private readonly schema: string
   private readonly statements: Statements
   private readonly notes: WatchNotes
@@ -87,6 +87,12 @@ export class Watches {
     if (watches === undefined) return false
     for (const { prefixes } of watches.watched) if (prefixes.some((prefix) => key.startsWith(prefix))) return true
     return false
+  }
+
+  /** Nobody here knows whether a commit of this process is stored, or will be: it counts as another's. */
+  disown(owner: string): void {
+    this.id = randomBytes(8)
+    for (const one of this.owners.get(owner)?.watched ?? []) this.tell(one, undefined)
   }
 
   /** Something that is watched was committed here: others look at once. */

@@ -32,7 +32,7 @@ t.test('the example', async (t) => {
     events: { dropped: nothing, damaged: nothing, warning: nothing, fsyncs: nothing, written: nothing },
   })
   await queue.open()
-  const names = new SeriesNames(limitsOf({}), 100)
+  const names = new SeriesNames(limitsOf({}), 100, 1 << 20)
   const batch = new WriteBatch(names)
   names.begun(batch)
   const ref = names.measurement('', 'cpu')
