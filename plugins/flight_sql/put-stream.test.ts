@@ -237,6 +237,37 @@ t.test('a put waits for room, and the order of its batches stays', async (t) => 
   t.match((await put(flight, stream('m1'))).error, { code: 14, details: /flushing is behind/ })
 })
 
+t.test('a word of a backfill that comes while a batch is being written leaves its value as well', async (t) => {
+  let calls = Number.POSITIVE_INFINITY
+  const wait = async (ms: number, ended = () => false) => {
+    for (let i = 0; i < ms / 2 && !ended(); i++) await new Promise((resolve) => setTimeout(resolve, 2))
+  }
+  /** By the number of the write: the second is under way until the fifth comes, which is of the same batch, ends behind the fourth and finds no room. */
+  const held: Record<number, () => Promise<void>> = {
+    2: () => wait(200, () => calls >= 5),
+    3: () => wait(200, () => calls >= 4),
+    4: () => wait(200, () => calls >= 5).then(() => wait(100)),
+    5: () =>
+      wait(200).then(() => {
+        throw new SvcError('BACKPRESSURE', 'flushing is behind')
+      }),
+  }
+  const slow = definePlugin({
+    id: 'slow',
+    summary: 'Has some writes wait for others',
+    stability: 'stable',
+    capabilities: ['points'],
+    setup: (svc) => svc.ingest.admit(() => held[++calls]?.()),
+  })
+  const { flight } = await startFlight(t, { others: [slow], section: { max_batches_in_flight: 3 } })
+  await written(flight, flightStream(update('m'), [points([now], ['a'], [0])]))
+  const old = now - 200n * 3_600_000_000_000n
+  const batches = [points([old, now], ['a', 'a'], [1, 1]), ...[0n, 1n, 2n].map((i) => points([now + i], ['a'], [Number(i) + 2]))]
+  calls = 0
+  t.equal(await written(flight, flightStream(update('m'), batches, [undefined, undefined, undefined, undefined, '{"backfill":true}'])), 5)
+  t.same((await flight.sql('SELECT v FROM m ORDER BY _time')).rows, [{ v: 1 }, { v: 2 }, { v: 3 }, { v: 4 }])
+})
+
 t.test('many batches are held to the writes allowed at a time', async (t) => {
   const { flight } = await startFlight(t, { section: { max_batches_in_flight: 2 } })
   const batches = Array.from({ length: 40 }, (_, i) => points([now + BigInt(i)], ['a'], [i]))

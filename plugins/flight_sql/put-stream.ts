@@ -97,6 +97,8 @@ export class PutStream {
   /** The first message with metadata decides: batches before it that were refused in part are then written again. */
   async decide(backfill: boolean): Promise<void> {
     if (this.backfill !== undefined) return
+    // A batch that was being written twice at a time could be forgotten by the first write, and what became of the second not be seen.
+    if (backfill) await this.room(1)
     this.backfill = backfill
     if (!backfill) return this.letGo()
     const again = [...this.held].sort((a, b) => a.firstRow - b.firstRow)
@@ -218,14 +220,9 @@ export class PutStream {
     else this.refused.delete(outcome)
   }
 
-  /** Some rows were refused before a message said whether they are a backfill; meanwhile one may have. */
+  /** Some rows were refused before a message said whether they are a backfill; meanwhile one may have said that they are none. */
   private undecided(pending: PendingBatch): void {
-    if (this.backfill === false) return
-    if (this.backfill === true) {
-      // Others were begun after it.
-      pending.state = 'blocked'
-      return
-    }
+    if (this.backfill !== undefined) return
     for (const later of [pending, ...this.window]) if (later.firstRow >= pending.firstRow) this.hold(later)
   }
 

@@ -163,6 +163,19 @@ t.test('where the time comes from, and in which unit', async (t) => {
   )
   t.same([far.refusals.count, far.refusals.reasons[0].position], [2, 1])
   t.match(far.refusals.reasons[0].message, /its time of 9223372037 \/ 1 s is outside the range/)
+  const unsigned = putting()([
+    { name: 'time', vector: vectorFromArray([2n ** 63n - 1n, 2n ** 63n, 2n ** 64n - 1n, null, 5n], new Uint64()) },
+    { name: 'v', vector: vectorFromArray([1, 2, 3, 4, 5], new Int8()) },
+  ])
+  t.same(
+    unsigned.points.map(({ time }) => time),
+    [2n ** 63n - 1n, 5n],
+  )
+  t.same(
+    unsigned.refusals.reasons.map(({ position }) => position),
+    [3, 1, 2],
+  )
+  t.match(unsigned.refusals.reasons[1].message, /its time of 9223372036854775808 ns is outside the range of nanoseconds in 64 bits/)
   const missing = putting()(
     [
       { name: 'time', vector: times([1n, null]) },

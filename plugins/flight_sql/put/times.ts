@@ -13,6 +13,10 @@ export function timesOf(data: Data, perSecond: number, refusals: RowRefusals): I
   const halves = new Int32Array(values.buffer, values.byteOffset, rows * 2)
   if (data.nullCount > 0)
     for (let row = 0; row < rows; row++) if (!data.getValid(row)) refusals.refuse(row, 'INVALID_POINT', 'cannot write the row: it has no time')
+  if (data.values instanceof BigUint64Array)
+    for (let row = 0; row < rows; row++)
+      if (halves[row * 2 + 1] < 0)
+        refusals.refuse(row, 'INVALID_POINT', `cannot write the row: its time of ${data.values[row]} ns is outside the range of nanoseconds in 64 bits`)
   if (perSecond === NANOSECONDS) return halves
   const pairs = new Int32Array(rows * 2)
   const time = new Int64()

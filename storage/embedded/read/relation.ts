@@ -7,6 +7,7 @@ import type { SegmentGate } from '../segment/verify.ts'
 import { type TagColumn, type TagDictionaries, tagColumns, tagSource } from '../series/tag-source.ts'
 import type { MeasurementDef } from '../threads/definitions.ts'
 import type { WorkerConfig } from '../threads/messages.ts'
+import type { SegmentMeta } from '../threads/segment-entry.ts'
 import type { SnapshotPin } from '../threads/snapshot-pins.ts'
 import type { Snapshot, WorkerState } from '../threads/state.ts'
 import { type Maskable, masksAll, masksOf } from './masks.ts'
@@ -73,7 +74,7 @@ export function sourcesOf(state: WorkerState, snapshot: Snapshot, def: Measureme
     const measurement = shared ? def.id : undefined
     const table = snapshot.table(id)
     for (const segment of segmentsInRange(table.segments, time)) {
-      const source = { ...timesOf(segment), segment, measurement }
+      const source = { ...timesOf(segment), segment, measurement, mixed: shared && isMixed(segment, def) }
       if (series !== undefined && !(series[series.length - 1] >= segment.minSeries && series[0] <= segment.maxSeries)) continue
       keep(segments, source, { sequence: segment.sequence, cleared: segment.cleared ?? 0 })
     }
@@ -95,6 +96,13 @@ export function sourcesOf(state: WorkerState, snapshot: Snapshot, def: Measureme
   segments.sort((a, b) => position(a) - position(b) || a.segment!.sequence - b.segment!.sequence)
   memtables.sort((a, b) => a.memtable!.part.memtable.sequence - b.memtable!.part.memtable.sequence)
   return [...segments, ...memtables]
+}
+
+/** Whether a segment of a shared table may have rows of other namespaces; those of a deleted one may have had the same name. */
+function isMixed({ owners, rows }: SegmentMeta, { id, namespace }: MeasurementDef): boolean {
+  if (owners === undefined) return namespace !== ''
+  const own = Object.hasOwn(owners, namespace) ? owners[namespace] : undefined
+  return own === undefined || own[0] !== rows || own[1] < id
 }
 
 function hull(a: Interval | null, b: Interval | null): Interval | null {
@@ -119,7 +127,7 @@ export function relation(context: RelationContext, snapshot: Snapshot, args: Rel
   const none = args.series !== undefined && args.series.length === 0
   const sources = none ? [] : sourcesOf(state, snapshot, measurement, time, args.series)
   context.verifier?.require(sources)
-  const union = unionSql({ duck, dataDir, sources, time, fields, series: none ? undefined : args.series, calls, sparesTexts: true })
+  const union = unionSql({ duck, dataDir, sources, time, fields, series: none ? undefined : args.series, calls, sparesTexts: true, fence: true })
   const columns = wanted.map((name) => `${wantedTags.some((tag) => tag.column === name) ? 't' : 'p'}.${sqlName(name)}`).join(', ')
   if (wantedTags.length === 0) return { sql: `SELECT ${columns} FROM (${union.sql}) p`, calls, merged: union.merged }
   const call = tagCall(context, args, wantedTags)

@@ -36,6 +36,8 @@ export interface Source {
   memtable?: { part: MemtablePart; linked: boolean; series: Int32Array | undefined }
   /** The measurement whose rows are wanted, when the source holds those of others too. */
   measurement: number | undefined
+  /** It has rows of other namespaces. */
+  mixed?: boolean
   /** Rows that deletes and retention have taken away. */
   masks: readonly Mask[]
 }
@@ -62,6 +64,8 @@ export interface UnionRequest {
    * all of its texts in memory. For large reads with texts.
    */
   sparesTexts?: boolean
+  /** A caller's expressions are computed over it. */
+  fence?: boolean
 }
 
 const KEY = `${SERIES_COLUMN}, ${TIME_COLUMN}`
@@ -117,7 +121,7 @@ function plainBranches(request: UnionRequest, sources: readonly Source[], dirty:
       branches.push(`SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${fields} FROM ${memtableCall(request, source, 0n)}${whereSql([...bounds, ...conditions])}`)
       continue
     }
-    const head = `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${segmentFields(request, source.segment, [source])}`
+    const head = `SELECT ${SERIES_COLUMN}, ${timeColumn(request, source)}${segmentFields(request, source, [source])}`
     const key = [head, storedTypes(request, source.segment), ...conditions].join('\n')
     const file = segmentPathOf(request.duck, request.dataDir, source.segment)
     const group = groups.get(key)
@@ -152,7 +156,7 @@ function mergedBranch(request: UnionRequest, sources: readonly Source[], dirty: 
     branches.push(
       source.segment === undefined
         ? `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}, ${ORDER_COLUMN}${fieldList(request.fields, (field) => sqlName(field.column))} FROM ${memtableCall(request, source, order)}${tail}`
-        : `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}, ${order}::BIGINT AS ${ORDER_COLUMN}${segmentFields(request, source.segment)} FROM ${readSql([segmentPathOf(request.duck, request.dataDir, source.segment)])}${tail}`,
+        : `SELECT ${SERIES_COLUMN}, ${timeColumn(request, source)}, ${order}::BIGINT AS ${ORDER_COLUMN}${segmentFields(request, source)} FROM ${readSql([segmentPathOf(request.duck, request.dataDir, source.segment)])}${tail}`,
     )
   }
   if (branches.length === 0) return undefined
@@ -188,14 +192,30 @@ export function readSql(files: readonly string[]): string {
 }
 
 /** @param shownTo where values end that are not to be seen; none when rows are merged first. */
-function segmentFields(request: UnionRequest, segment: SegmentMeta, shownTo: readonly Source[] = []): string {
+function segmentFields(request: UnionRequest, source: Source, shownTo: readonly Source[] = []): string {
+  const segment = source.segment!
   const read = request.read ?? rawColumn
   return fieldList(request.fields, (field) => {
     const column = segment.columns.find((c) => c.field === field.id)
+    const own = (value: string): string => fenced(request, source, value, column?.encoding.kind === 'encrypted')
     // What is not to be seen lies in another column.
-    if (column !== undefined && bitsColumn(column) !== undefined && !request.raw && shownTo.length > 0) return named(field, valueColumn(segment, column))
-    return shown(request, shownTo, field, read(segment, field))
+    if (column !== undefined && bitsColumn(column) !== undefined && !request.raw && shownTo.length > 0) return named(field, own(valueColumn(segment, column)))
+    return shown(request, shownTo, field, own(read(segment, field)))
   })
+}
+
+function timeColumn(request: UnionRequest, source: Source): string {
+  const time = fenced(request, source, TIME_COLUMN)
+  return time === TIME_COLUMN ? time : `${time} AS ${TIME_COLUMN}`
+}
+
+/**
+ * A segment's column without the values of other namespaces, wherever DuckDB computes with it. It moves conditions into the scan, beside that on the measurement,
+ * computes functions for all of a row group's dictionary, and lets the file's statistics decide conditions: an error, or a plan, would tell of those values.
+ * With CASE there are no others; of TRY there are neither a dictionary nor statistics, as there are none of an encrypted column, whose errors are to be seen.
+ */
+function fenced({ fence }: UnionRequest, { mixed, measurement }: Source, value: string, encrypted = false): string {
+  return fence && mixed ? `CASE WHEN _measurement = ${measurement} THEN ${encrypted ? value : `TRY(${value})`} END` : value
 }
 
 /** A field's value as it is asked for. @param sources it may come from. */
