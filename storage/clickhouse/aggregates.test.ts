@@ -259,7 +259,7 @@ t.test('aggregations over windows', { skip: NO_CLICKHOUSE ?? false }, async (t) 
       `FROM g${process.pid}_n_default.series`,
     ])
     t.notMatch(statements[0], /OR 1/)
-    t.match(statements[0], / SETTINGS .*max_memory_usage = \d+.* readonly = 1 FORMAT Native$/)
+    t.match(statements[0], / SETTINGS .*max_memory_usage = \d+.* FORMAT Native$/)
   })
 
   await t.test('what retention has cut off is not in them', async (t) => {
