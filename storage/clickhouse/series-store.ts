@@ -8,7 +8,7 @@ import type { Client, QueryOptions } from './client.ts'
 import { bytesOf, maps, uint64s } from './native/encode.ts'
 import type { LocalSeries } from './resolver.ts'
 import { ID_BYTES, idOf, keyOf, literalOf } from './series-id.ts'
-import { databaseOf, deleteRows, type Place } from './statements.ts'
+import { databaseOf, deleteRows, livesInGroups, type Place } from './statements.ts'
 import { floats } from './values.ts'
 
 /** Ids that are named in one statement. */
@@ -171,13 +171,15 @@ export class SeriesStore {
   /** Tag keys in use, by life. @param lives absent = all. */
   async tagKeys(namespace: string, lives?: readonly Life[]): Promise<Map<number, string[]>> {
     const found = new Map<number, string[]>()
-    const where = lives === undefined ? '' : ` WHERE life IN (${lives.map(({ number }) => number).join(', ')})`
-    const select = `SELECT life, CAST(groupUniqArrayArray(mapKeys(tags)) AS Array(String)) FROM ${this.table(namespace)}${where} GROUP BY life`
-    for await (const { rows, columns } of this.client.blocks(select)) {
-      const lives = new BigUint64Array(columns[0].bytes.buffer)
-      for (let row = 0; row < rows; row++) {
-        const keys = (columns[1].lists?.[row] ?? []).map((key) => decoder.decode(key))
-        found.set(Number(lives[row]), keys.sort())
+    const conditions = lives === undefined ? [''] : [...livesInGroups(lives.map(({ number }) => number))].map((group) => ` WHERE life IN (${group})`)
+    for (const where of conditions) {
+      const select = `SELECT life, CAST(groupUniqArrayArray(mapKeys(tags)) AS Array(String)) FROM ${this.table(namespace)}${where} GROUP BY life`
+      for await (const { rows, columns } of this.client.blocks(select)) {
+        const lives = new BigUint64Array(columns[0].bytes.buffer)
+        for (let row = 0; row < rows; row++) {
+          const keys = (columns[1].lists?.[row] ?? []).map((key) => decoder.decode(key))
+          found.set(Number(lives[row]), keys.sort())
+        }
       }
     }
     return found
