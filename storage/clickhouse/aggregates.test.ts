@@ -307,6 +307,6 @@ t.test('functions that give other results are not used', async (t) => {
     },
   }
   const functions = new GridFunctions(client as unknown as Client, (why) => told.push(why))
-  t.equal(await functions.available({}), false)
+  t.equal(await functions.available(), false)
   t.match(told, ['timeSeriesResampleToGridWithStaleness gives [0,0,0,0,0] where [5,9,7,null,14] is right'])
 })
