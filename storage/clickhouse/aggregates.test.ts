@@ -282,6 +282,23 @@ t.test('aggregations over windows', { skip: NO_CLICKHOUSE ?? false }, async (t) 
     await t.rejects(ask([instant('sum(rate(seconds_total[5m]))')]), { code: 'QUERY_TIMEOUT' })
   })
 
+  await t.test('are computed from samples where the values that match would make an address too long', async (t) => {
+    const long = Array.from(
+      { length: 900 },
+      (_, i): TestPoint => ({
+        measurement: 'long_total',
+        tags: { host: `${i} ${'ä'.repeat(200)}` },
+        time: BigInt(START_MS) * 1_000_000n,
+        fields: { value: f64(i) },
+      }),
+    )
+    await write(engine, long, { backfill: true })
+    const query = 'sum(long_total{host=~".*ä"})'
+    const [{ evaluated, stored, asked, declined }] = await ask([{ query, startMs: START_MS, endMs: START_MS, stepMs: 0 }])
+    t.same([asked, declined, difference(evaluated, stored)], [1, 1, undefined])
+    t.equal(stored.series.length, 1)
+  })
+
   await t.test('are computed from samples where ClickHouse lacks the functions, which is said once', async (t) => {
     t.teardown(() => (failing = undefined))
     failing = '46'

@@ -16,6 +16,8 @@ export const IDS_AT_ONCE = 2000
 /** Values of a tag that a regular expression is tried on, and that are named in one statement. */
 const VALUES_LOOKED_AT = 100_000
 const VALUES_AT_ONCE = 1000
+/** Bytes of parameters in a URL, of which ClickHouse takes 1 MiB (http_max_uri_size). */
+const URL_BYTES = 200_000
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
 export interface StoredSeries {
@@ -117,7 +119,7 @@ export class SeriesStore {
 
   /**
    * Where ClickHouse finds the series that match, without naming them here: of a tag with a regular expression its values are read, and tried here.
-   * @returns undefined when they are too many. @throws BAD_REQUEST as `select`.
+   * @returns undefined when they are too many, or too long. @throws BAD_REQUEST as `select`.
    */
   async source(life: Life, matchers: readonly Matcher[], timeoutMs: number, options: QueryOptions = {}): Promise<SeriesSource | undefined> {
     const { from, params, conditions } = this.among(life, matchers)
@@ -132,6 +134,8 @@ export class SeriesStore {
       if (passed.length > VALUES_AT_ONCE) return undefined
       const key = param(params, tag)
       wanted.push(passed.length === 0 ? '0' : `tags[${key}] IN (${passed.map((text) => param(params, text)).join(', ')})`)
+      // They are also in what is asked for the next tag.
+      if (new URLSearchParams(params).toString().length > URL_BYTES) return undefined
     }
     return { from: [from, ...wanted].join(' AND '), params, all: conditions === 0 && wanted.length === 0 }
   }
