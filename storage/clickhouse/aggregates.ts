@@ -7,16 +7,16 @@ import { SvcError } from 'svcdb/lib/errors'
 import { type AggregateQuery, aggregateStatement, MILLISECONDS, type Precision, SECONDS, signed } from './aggregate-query.ts'
 import type { Life, StoredField } from './catalog.ts'
 import type { Client, QueryOptions } from './client.ts'
-import { ALLOW_GRIDS, GridFunctions } from './grid-functions.ts'
+import { ALLOW_GRIDS, GridFunctions, LACKING } from './grid-functions.ts'
 import type { ReadBlock, ReadColumn } from './native/decode.ts'
 import type { RowsQuery } from './rows-query.ts'
 import { type SeriesSource, type StoredSeries, StoredTags } from './series-store.ts'
 import { WITHIN_DAYS } from './settings.ts'
 import type { Place } from './statements.ts'
 
-/** Codes of ClickHouse: out of memory; what says that a server lacks the functions or may not use them. */
+/** Code of ClickHouse: out of memory. */
 const NO_ROOM = '241'
-const DECLINED = new Set([NO_ROOM, '46', '115', '164', '344', '452'])
+const DECLINED = new Set([NO_ROOM, ...LACKING])
 /** Within ClickHouse's calendar. */
 const FIRST_MS = Date.UTC(1910, 0)
 const LAST_MS = Date.UTC(2200, 0)
@@ -56,7 +56,7 @@ export class Aggregates {
   /** How fine the times of measurements are, as far as they were looked at. */
   private readonly precisions = new WeakMap<Life, Precision>()
 
-  /** @param memory of one read, bytes. @param told once, when ClickHouse lacks what it takes. */
+  /** @param memory of one read, bytes. @param told when ClickHouse lacks what it takes, once for each reason. */
   constructor(client: Client, place: Place, memory: number, told: (why: string) => void) {
     this.client = client
     this.place = place
@@ -65,7 +65,7 @@ export class Aggregates {
   }
 
   async answer(request: AggregateRequest, rows: RowsQuery, series: SeriesSource, options: QueryOptions): Promise<AggregateSet | undefined> {
-    if (!(await this.grids.available(options))) return undefined
+    if (!(await this.grids.available(options.signal))) return undefined
     const { windows, window, group, tags, without, maxCells } = request
     const inSeconds = [windows.first, windows.range, windows.count === 1 ? 0 : windows.interval].every((ms) => ms % 1000 === 0)
     const sorted = tags.toSorted((a, b) => (a < b ? -1 : 1)).filter((tag, i, all) => tag !== all[i - 1])

@@ -13,7 +13,7 @@ import type { ClickHouseMetrics } from './metrics.ts'
 import { decodeBlocks, type ReadBlock } from './native/decode.ts'
 import { encodeBlock, type WireColumn } from './native/encode.ts'
 import { LateError } from './native/late-error.ts'
-import { readSettings } from './settings.ts'
+import { READ_ONLY, readSettings } from './settings.ts'
 
 /** Between two tries of an insert, milliseconds; each next one waits twice as long. */
 const FIRST_PAUSE_MS = 50
@@ -215,6 +215,7 @@ export class Client {
       if (asker !== undefined) leave = await this.questions.enter(asker, both)
       const asked = {
         query: `${statement}${readSettings(limits, settings)} FORMAT ${format}`,
+        clickhouse_settings: READ_ONLY,
         ...(params === undefined ? {} : { query_params: params }),
       }
       // A caller's question ends with its signal.

@@ -10,10 +10,8 @@ import { type Life, PLACES } from './catalog.ts'
 import type { Maintenance, Surroundings } from './maintenance.ts'
 import { type Days, daysBefore, endsBefore, firstOfDay, isChanging, timesOfDay } from './measures.ts'
 import { conditionOf, timeLiteral } from './rows-query.ts'
-import { databaseOf, deleteFromDay, dropDays, ownTable } from './statements.ts'
+import { databaseOf, deleteFromDay, dropDays, LIVES_AT_ONCE, livesInGroups, ownTable } from './statements.ts'
 
-/** Lives that are named in one statement. */
-const LIVES_AT_ONCE = 20_000
 const DAYS_AT_ONCE = 100
 
 type Alone = (body: () => Promise<void>) => Promise<void>
@@ -131,7 +129,7 @@ export class Expiry {
 function* conditions(kept: readonly number[], narrow: ReadonlyMap<Life, bigint>, day: bigint, next: number): Generator<string> {
   if (kept.length <= LIVES_AT_ONCE) return yield `life < ${next}${kept.length === 0 ? '' : ` AND life NOT IN (${kept.join(', ')})`}`
   const gone = [...narrow].flatMap(([{ number }, from]) => (endsBefore(day, from) ? [number] : []))
-  for (let at = 0; at < gone.length; at += LIVES_AT_ONCE) yield `life IN (${gone.slice(at, at + LIVES_AT_ONCE).join(', ')})`
+  for (const lives of livesInGroups(gone)) yield `life IN (${lives})`
 }
 
 /** The first time that some measurement may keep, known here or not. */

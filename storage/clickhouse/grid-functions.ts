@@ -5,10 +5,12 @@
 
 import type { WindowFunction } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
-import type { Client, QueryOptions } from './client.ts'
+import type { Client } from './client.ts'
 import type { ReadColumn } from './native/decode.ts'
 
 export const ALLOW_GRIDS = 'allow_experimental_ts_to_grid_aggregate_function = 1'
+/** Codes of ClickHouse that say that a server lacks the functions or may not use them. */
+export const LACKING: ReadonlySet<string> = new Set(['46', '115', '164', '344', '452'])
 /** `increase` is a rate times the seconds of its window: the function for it came later than the others. */
 const FUNCTIONS: Readonly<Record<WindowFunction, string>> = {
   last: 'timeSeriesResampleToGridWithStaleness',
@@ -66,43 +68,65 @@ export class GridFunctions {
   private readonly client: Client
   private readonly told: (why: string) => void
   private found: Promise<boolean> | undefined
+  private lastTold: string | undefined
 
-  /** @param told once, when they cannot be used. */
+  /** @param told when they cannot be used, once for each reason. */
   constructor(client: Client, told: (why: string) => void) {
     this.client = client
     this.told = told
   }
 
-  /** @throws SvcError when ClickHouse is not reached, or has no room; it is asked again then. */
-  available(options: QueryOptions): Promise<boolean> {
+  /** Asked once for all questions, in the node's own name: each waits until its signal. @throws SvcError when ClickHouse is not reached, or has no room; it is asked again then. */
+  async available(signal?: AbortSignal): Promise<boolean> {
     if (this.found === undefined) {
-      this.found = this.look(options)
+      this.found = this.look()
       this.found.catch(() => (this.found = undefined))
     }
-    return this.found
+    return signal === undefined ? this.found : within(this.found, signal)
   }
 
-  private async look(options: QueryOptions): Promise<boolean> {
-    const why = await this.objection(options)
-    if (why !== undefined) this.told(why)
+  private async look(): Promise<boolean> {
+    const why = await this.objection()
+    if (why !== undefined && why !== this.lastTold) this.told(why)
+    this.lastTold = why
     return why === undefined
   }
 
-  private async objection(options: QueryOptions): Promise<string | undefined> {
+  private async objection(): Promise<string | undefined> {
     const windows = Object.keys(EXPECTED) as (keyof typeof EXPECTED)[]
     const grids = windows.map((window) => gridOf(window, WINDOWS, "fromUnixTimestamp64Milli(seconds * 1000, 'UTC')", 'value'))
     try {
-      for await (const { columns } of this.client.blocks(`SELECT ${grids.join(', ')} FROM ${SAMPLES}`, { ...options, settings: [ALLOW_GRIDS] }))
+      for await (const { columns } of this.client.blocks(`SELECT ${grids.join(', ')} FROM ${SAMPLES}`, { settings: [ALLOW_GRIDS], meaning }))
         for (const [i, window] of windows.entries()) {
           const { bytes, nulls } = columns[i].items as ReadColumn
           const found = Array.from(new Float64Array(bytes.buffer), (value, k) => (nulls?.[k] === 1 ? null : value))
           if (!isSame(found, EXPECTED[window])) return `${FUNCTIONS[window]} gives ${JSON.stringify(found)} where ${JSON.stringify(EXPECTED[window])} is right`
         }
     } catch (error) {
-      if (error instanceof SvcError && error.code === 'DATABASE_ERROR') return error.message
-      throw error
+      if (!(error instanceof SvcError) || error.code !== 'DATABASE_ERROR') throw error
+      // Another error may pass.
+      if (!(error instanceof Lacking)) this.found = undefined
+      return error.message
     }
     return undefined
+  }
+}
+
+class Lacking extends SvcError {}
+
+const meaning = (code: string, message: string): SvcError | undefined =>
+  LACKING.has(code) ? new Lacking('DATABASE_ERROR', `${message} (code ${code})`) : undefined
+
+/** @throws what the signal is aborted with. */
+async function within<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted()
+  const ended = Promise.withResolvers<never>()
+  const end = (): void => ended.reject(signal.reason)
+  signal.addEventListener('abort', end, { once: true })
+  try {
+    return await Promise.race([work, ended.promise])
+  } finally {
+    signal.removeEventListener('abort', end)
   }
 }
 

@@ -10,7 +10,7 @@ import type { Client } from './client.ts'
 import { conditionOf } from './rows-query.ts'
 import { IDS_AT_ONCE, idAt, type SeriesStore } from './series-store.ts'
 import { WITHOUT_THE_AWAY } from './settings.ts'
-import { databaseOf, deleteRows, dropOwn, ownTable, type Place } from './statements.ts'
+import { databaseOf, deleteRows, dropOwn, livesInGroups, ownTable, type Place } from './statements.ts'
 import type { Tables } from './tables.ts'
 import { topologyOf } from './topology.ts'
 
@@ -90,10 +90,8 @@ export class Maintenance {
       const life = Number(/^m_(\d+)$/.exec(table)?.[1] ?? Number.NaN)
       if (hasEnded(life)) for (const statement of dropOwn(place, namespace, life)) await client.command(statement)
     }
-    const ended = [...stored].filter(hasEnded)
-    if (ended.length === 0) return
-    const condition = `life IN (${ended.join(', ')})`
-    for (const table of ['narrow', 'series']) await client.command(deleteRows(place, namespace, table, condition))
+    for (const lives of livesInGroups([...stored].filter(hasEnded)))
+      for (const table of ['narrow', 'series']) await client.command(deleteRows(place, namespace, table, `life IN (${lives})`))
   }
 
   /** Removes rows of a measurement. @param keys ids of series; undefined = all. */

@@ -4,7 +4,7 @@ import type { Life } from './catalog.ts'
 import type { Client } from './client.ts'
 import { timeLiteral } from './rows-query.ts'
 import { WITHOUT_THE_AWAY } from './settings.ts'
-import { databaseOf, ownTable, type Place } from './statements.ts'
+import { databaseOf, livesInGroups, ownTable, type Place } from './statements.ts'
 
 const DAY_NS = 86_400_000_000_000n
 /** Of what the servers say of themselves. */
@@ -120,10 +120,9 @@ export async function namespaceBytes(client: Client, place: Place, namespace: st
     }
   }
   if (narrow.rows === 0) return bytes
-  const ids = lives.map(({ number }) => number).join(', ')
-  for await (const { columns } of client.blocks(`SELECT toUInt64(count()) FROM ${database}.narrow WHERE life IN (${ids})`)) {
-    const own = Number(new BigUint64Array(columns[0].bytes.buffer)[0])
-    bytes += Math.round((narrow.bytes * own) / Math.max(narrow.rows, own))
-  }
-  return bytes
+  let own = 0
+  for (const ids of livesInGroups(lives.map(({ number }) => number)))
+    for await (const { columns } of client.blocks(`SELECT toUInt64(count()) FROM ${database}.narrow WHERE life IN (${ids})`))
+      own += Number(new BigUint64Array(columns[0].bytes.buffer)[0])
+  return bytes + Math.round((narrow.bytes * own) / Math.max(narrow.rows, own))
 }

@@ -185,7 +185,8 @@ export class Points {
       for (const narrow of [true, false]) {
         const columns = part.table.columns.flatMap((column) => {
           const field = life.fields.get(column.name)
-          return field?.narrow === narrow ? [{ column, field }] : []
+          // Of another type all of its rows were refused.
+          return field?.narrow === narrow && field.type === column.type ? [{ column, field }] : []
         })
         const rows = Int32Array.from(rowsWith(part, columns))
         if (rows.length === 0) continue

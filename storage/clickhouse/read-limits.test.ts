@@ -9,14 +9,14 @@ import { testContext } from '../conformance/index.ts'
 import { ClickHouseEngine } from './engine.ts'
 import { proxyTo } from './testing/proxy.ts'
 
-const LIMITS = [/ SETTINGS .*\breadonly = 1\b/, /\bmax_memory_usage = 50000000\b/, /\bcancel_http_readonly_queries_on_client_close = 1\b/]
+const LIMITS = [/ SETTINGS .*\bmax_memory_usage = 50000000\b/, /[?&]readonly=2\b/, /[?&]cancel_http_readonly_queries_on_client_close=1\b/]
 const executionTime = (statement: string): string | undefined => /\bmax_execution_time = (\d+), timeout_overflow_mode = 'throw'/.exec(statement)?.[1]
 
 t.test('statements that read', { skip: NO_CLICKHOUSE ?? false }, async (t) => {
   const server = await startClickHouse()
   const asked: string[] = []
-  const proxy = await proxyTo(server.url, (statement, forward) => {
-    if (/^\s*(SELECT|WITH)\b/.test(statement)) asked.push(statement)
+  const proxy = await proxyTo(server.url, (statement, forward, { url }) => {
+    if (/^\s*(SELECT|WITH)\b/.test(statement)) asked.push(`${statement} ${url}`)
     forward()
   })
   const clickhouse = { ...server.section, url: proxy.url, prefix: `l${process.pid}`, query_memory: 50_000_000, write_timeout_secs: 17 }

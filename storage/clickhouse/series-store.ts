@@ -8,7 +8,7 @@ import type { Client, QueryOptions } from './client.ts'
 import { bytesOf, maps, uint64s } from './native/encode.ts'
 import type { LocalSeries } from './resolver.ts'
 import { ID_BYTES, idOf, keyOf, literalOf } from './series-id.ts'
-import { databaseOf, deleteRows, type Place } from './statements.ts'
+import { databaseOf, deleteRows, livesInGroups, type Place } from './statements.ts'
 import { floats } from './values.ts'
 
 /** Ids that are named in one statement. */
@@ -16,6 +16,8 @@ export const IDS_AT_ONCE = 2000
 /** Values of a tag that a regular expression is tried on, and that are named in one statement. */
 const VALUES_LOOKED_AT = 100_000
 const VALUES_AT_ONCE = 1000
+/** Bytes of parameters in a URL, of which ClickHouse takes 1 MiB (http_max_uri_size). */
+const URL_BYTES = 200_000
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
 export interface StoredSeries {
@@ -117,7 +119,7 @@ export class SeriesStore {
 
   /**
    * Where ClickHouse finds the series that match, without naming them here: of a tag with a regular expression its values are read, and tried here.
-   * @returns undefined when they are too many. @throws BAD_REQUEST as `select`.
+   * @returns undefined when they are too many, or too long. @throws BAD_REQUEST as `select`.
    */
   async source(life: Life, matchers: readonly Matcher[], timeoutMs: number, options: QueryOptions = {}): Promise<SeriesSource | undefined> {
     const { from, params, conditions } = this.among(life, matchers)
@@ -132,6 +134,8 @@ export class SeriesStore {
       if (passed.length > VALUES_AT_ONCE) return undefined
       const key = param(params, tag)
       wanted.push(passed.length === 0 ? '0' : `tags[${key}] IN (${passed.map((text) => param(params, text)).join(', ')})`)
+      // They are also in what is asked for the next tag.
+      if (new URLSearchParams(params).toString().length > URL_BYTES) return undefined
     }
     return { from: [from, ...wanted].join(' AND '), params, all: conditions === 0 && wanted.length === 0 }
   }
@@ -171,13 +175,15 @@ export class SeriesStore {
   /** Tag keys in use, by life. @param lives absent = all. */
   async tagKeys(namespace: string, lives?: readonly Life[]): Promise<Map<number, string[]>> {
     const found = new Map<number, string[]>()
-    const where = lives === undefined ? '' : ` WHERE life IN (${lives.map(({ number }) => number).join(', ')})`
-    const select = `SELECT life, CAST(groupUniqArrayArray(mapKeys(tags)) AS Array(String)) FROM ${this.table(namespace)}${where} GROUP BY life`
-    for await (const { rows, columns } of this.client.blocks(select)) {
-      const lives = new BigUint64Array(columns[0].bytes.buffer)
-      for (let row = 0; row < rows; row++) {
-        const keys = (columns[1].lists?.[row] ?? []).map((key) => decoder.decode(key))
-        found.set(Number(lives[row]), keys.sort())
+    const conditions = lives === undefined ? [''] : [...livesInGroups(lives.map(({ number }) => number))].map((group) => ` WHERE life IN (${group})`)
+    for (const where of conditions) {
+      const select = `SELECT life, CAST(groupUniqArrayArray(mapKeys(tags)) AS Array(String)) FROM ${this.table(namespace)}${where} GROUP BY life`
+      for await (const { rows, columns } of this.client.blocks(select)) {
+        const lives = new BigUint64Array(columns[0].bytes.buffer)
+        for (let row = 0; row < rows; row++) {
+          const keys = (columns[1].lists?.[row] ?? []).map((key) => decoder.decode(key))
+          found.set(Number(lives[row]), keys.sort())
+        }
       }
     }
     return found

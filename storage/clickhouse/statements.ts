@@ -20,6 +20,9 @@ export interface ColumnDefinition {
   scale: number
 }
 
+/** Lives that are named in one statement: with all the digits that a number may have they stay below max_query_size. */
+export const LIVES_AT_ONCE = 10_000
+
 /** Found by measuring, see docs/decisions/087-points-in-clickhouse.md. */
 const TIME = "DateTime64(9, 'UTC') CODEC(Delta, ZSTD(1))"
 const SERIES = 'UInt128 CODEC(ZSTD(1))'
@@ -167,6 +170,11 @@ export function tablesOf({ cluster }: Place, table: string): [string, ...string[
 export function remembered({ cluster }: Place): string {
   if (cluster === undefined) return `SETTINGS non_replicated_deduplication_window = ${REMEMBERED}`
   return `SETTINGS replicated_deduplication_window = ${REMEMBERED}, replicated_deduplication_window_seconds = ${REMEMBERED_SECS}`
+}
+
+/** Lists of lives for statements of bounded length. */
+export function* livesInGroups(lives: readonly number[]): Generator<string> {
+  for (let at = 0; at < lives.length; at += LIVES_AT_ONCE) yield lives.slice(at, at + LIVES_AT_ONCE).join(', ')
 }
 
 function definitionOf({ index, type, scale }: ColumnDefinition): string {

@@ -18,6 +18,8 @@ const LOOK_MS = 100
 
 interface Waiting {
   block: Block
+  /** Counted of it: at its end it grows by what rows lack. */
+  bytes: number
   /** When its first rows came. */
   since: number
   life: Life | undefined
@@ -96,13 +98,15 @@ export class Tables {
     const key = `${databaseOf(this.place, namespace)}.${name}`
     const table = this.tables.get(key) ?? new Table(namespace)
     this.tables.set(key, table)
-    table.waiting ??= { block: new Block(life === undefined), since: performance.now(), life, written: Promise.withResolvers() }
-    const { block, written } = table.waiting
-    const before = block.bytes
-    fill(block)
-    this.waiting.add(namespace, block.bytes - before)
+    table.waiting ??= { block: new Block(life === undefined), bytes: 0, since: performance.now(), life, written: Promise.withResolvers() }
+    const { waiting } = table
+    const before = waiting.block.bytes
+    fill(waiting.block)
+    const added = waiting.block.bytes - before
+    waiting.bytes += added
+    this.waiting.add(namespace, added)
     if (!table.writing) void this.write(key, table)
-    return written.promise
+    return waiting.written.promise
   }
 
   /** A table was not there: before the next use it is seen which are, and others are made. */
@@ -133,7 +137,7 @@ export class Tables {
     await new Promise((resolve) => setImmediate(resolve))
     for (let next = table.waiting; next !== undefined; next = table.waiting) {
       table.waiting = undefined
-      const { block, life, written } = next
+      const { block, bytes, life, written } = next
       const token = randomUUID()
       let isDoubtful = false
       try {
@@ -146,7 +150,7 @@ export class Tables {
         if (isDoubtful) table.fence = this.fence(key, table, block, token)
         written.reject(error)
       } finally {
-        this.waiting.add(table.namespace, -block.bytes)
+        this.waiting.add(table.namespace, -bytes)
       }
       await table.fence
     }
@@ -170,7 +174,7 @@ export class Tables {
     const { waiting } = table
     if (waiting === undefined || performance.now() - waiting.since < this.limits.timeoutMs) return
     table.waiting = undefined
-    this.waiting.add(table.namespace, -waiting.block.bytes)
+    this.waiting.add(table.namespace, -waiting.bytes)
     waiting.written.reject(inDoubt('nothing of these rows was stored, send again later'))
   }
 

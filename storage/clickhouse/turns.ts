@@ -20,8 +20,10 @@ export class Turns {
 
   /** When all writes before it are stored, and before those that come after it. */
   alone<T>(namespace: string, body: () => Promise<T>): Promise<T> {
+    // As they are now: writes that come until its turn wait for it.
+    const before = this.writesOf(namespace)
     return this.take(namespace, async () => {
-      await Promise.allSettled(this.underWay.get(namespace) ?? [])
+      await Promise.allSettled(before)
       return body()
     })
   }
@@ -40,11 +42,16 @@ export class Turns {
 
   /** When what was called before is done. */
   async settled(namespace: string): Promise<void> {
+    const before = this.writesOf(namespace)
     await this.last.get(namespace)
-    await Promise.allSettled(this.underWay.get(namespace) ?? [])
+    await Promise.allSettled(before)
   }
 
   async settledAll(): Promise<void> {
     for (const namespace of new Set([...this.last.keys(), ...this.underWay.keys()])) await this.settled(namespace)
+  }
+
+  private writesOf(namespace: string): Promise<unknown>[] {
+    return [...(this.underWay.get(namespace) ?? [])]
   }
 }

@@ -219,6 +219,25 @@ export const deleteRules: LifeRule[] = [
     },
   ],
   [
+    'deletes and writes that overlap all end, and rows outside of the deleted ranges stay',
+    async (t, life) => {
+      await write(life.engine, [point(NOW, { v: 0 })])
+      await life.between()
+      const times = range(NOW + 1n, NOW + 7n)
+      const removing = () => remove(life, { end: NOW + 1n })
+      const results = await Promise.all(times.flatMap((time) => [removing(), write(life.engine, [point(time, { v: 1 })])]))
+      t.match(
+        results.filter((_, i) => i % 2 === 1),
+        times.map(() => ({ written: 1, rejected: 0 })),
+      )
+      await life.between()
+      t.same(
+        await seen(life, 'cpu'),
+        times.map((time) => row(time, { v: 1 })),
+      )
+    },
+  ],
+  [
     'many deletes of one series, every type of field, and rows in tables of many measurements',
     async (t, life) => {
       const rich = (time: bigint): TestPoint => ({
