@@ -84,6 +84,30 @@ for (const [what, bytes, version] of [
   })
 }
 
+for (const [what, bytes, version] of [
+  ['a PUBLISH of QoS 3', frame(0x36, ...utf8(116), 0, 1, 120), '3.1.1'],
+  ['a topic that is longer than its packet', frame(0x32, 0xff, 0xff, 120), '3.1.1'],
+  ['a property that there is not', frame(0x32, ...utf8(116), 0, 1, 2, 0x7f, 1, 120), '5'],
+] as const) {
+  t.test(`${what}, by a broker that goes on: version ${version}`, { timeout: 60_000 }, async (t) => {
+    const broker = await rawBroker(t, ({ socket }, index) => {
+      const good = publish('t', `cpu,n=${index} v=1`, { id: 7, five: version === '5' })
+      socket.write(index === 0 ? Buffer.concat([bytes, good]) : good)
+    })
+    const node = await start(t, {
+      broker: '127.0.0.1',
+      port: broker.port,
+      topics: ['#'],
+      format: 'line_protocol',
+      protocol_version: version,
+      reconnect_ms: 100,
+    })
+    await eventually(() => broker.connections[1]?.acked.includes(7) ?? false)
+    t.equal(broker.connections.length, 2)
+    await running(node)
+  })
+}
+
 t.test('what is sent before the connection stands', { timeout: 60_000 }, async (t) => {
   const garbage = [
     Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n'),
