@@ -188,7 +188,7 @@ export class BrokerClient {
   }
 
   private newLimit(): PacketLimit {
-    return new PacketLimit(this.options.maxPayload)
+    return new PacketLimit(this.options.maxPayload, this.options.protocolVersion === 5)
   }
 
   /** Reads no further. The broker is pinged all the same, and its answers are not waited for: they lie behind messages. */
