@@ -161,17 +161,26 @@ export class BrokerClient {
     this.events.begun()
     stream.pipe = ((target: Writable) => {
       const write = target._write.bind(target)
+      let unreadable = false
+      const end = (): void => {
+        unreadable = true
+        stream.destroy()
+      }
       target._write = (chunk: Buffer, encoding, done) => {
+        if (unreadable) return done()
         let bytes: Buffer
         try {
           bytes = limit.filter(chunk)
         } catch (error) {
           this.fail(error as Error)
-          stream.destroy()
+          end()
           return done()
         }
-        if (bytes.length === 0) done()
-        else write(bytes, encoding, done)
+        if (bytes.length === 0) return done()
+        // The parser would begin anew with the next chunk, wherever in a packet that is.
+        this.client.once('error', end)
+        write(bytes, encoding, done)
+        this.client.off('error', end)
       }
       return Duplex.prototype.pipe.call(stream as Duplex, target)
     }) as typeof stream.pipe
@@ -179,7 +188,7 @@ export class BrokerClient {
   }
 
   private newLimit(): PacketLimit {
-    return new PacketLimit(this.options.maxPayload)
+    return new PacketLimit(this.options.maxPayload, this.options.protocolVersion === 5)
   }
 
   /** Reads no further. The broker is pinged all the same, and its answers are not waited for: they lie behind messages. */

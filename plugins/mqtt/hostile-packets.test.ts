@@ -1,5 +1,7 @@
 /** Brokers and publishers whose packets are none, or far too many. What comes by other ways is stored all the same, and what comes afterwards is taken. */
+import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
+import { join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { seeded } from 'svcdb/lib/random'
@@ -81,6 +83,53 @@ for (const [what, bytes, version] of [
     t.ok((await rowsOf(node)).some(({ tags }) => tags.n === '1'))
     await running(node)
     await writes(t, node)
+  })
+}
+
+for (const [what, bytes, version] of [
+  ['a PUBLISH of QoS 3', frame(0x36, ...utf8(116), 0, 1, 120), '3.1.1'],
+  ['a topic that is longer than its packet', frame(0x32, 0xff, 0xff, 120), '3.1.1'],
+  ['a property that there is not', frame(0x32, ...utf8(116), 0, 1, 2, 0x7f, 1, 120), '5'],
+] as const) {
+  t.test(`${what}, by a broker that goes on: version ${version}`, { timeout: 60_000 }, async (t) => {
+    const broker = await rawBroker(t, ({ socket }, index) => {
+      const good = publish('t', `cpu,n=${index} v=1`, { id: 7, five: version === '5' })
+      socket.write(index === 0 ? Buffer.concat([bytes, good]) : good)
+    })
+    const node = await start(t, {
+      broker: '127.0.0.1',
+      port: broker.port,
+      topics: ['#'],
+      format: 'line_protocol',
+      protocol_version: version,
+      reconnect_ms: 100,
+    })
+    await eventually(() => broker.connections[1]?.acked.includes(7) ?? false)
+    t.equal(broker.connections.length, 2)
+    await running(node)
+  })
+}
+
+for (const qos of [0, 1, 2]) {
+  t.test(`properties that are too large: QoS ${qos}`, { timeout: 60_000 }, async (t) => {
+    const user = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`k${i}`, 'x'.repeat(200)]))
+    const broker = await rawBroker(t, ({ socket }) => {
+      socket.write(Buffer.concat([publish('large', 'cpu v=1', { id: 6, qos, five: true, user }), publish('t', 'cpu v=2', { id: 7, five: true })]))
+    })
+    const node = await start(
+      t,
+      { broker: '127.0.0.1', port: broker.port, topics: ['#'], format: 'line_protocol', protocol_version: '5', max_message_bytes: 1024, qos: 2 },
+      { storage: 'embedded' },
+    )
+    await eventually(() => broker.connections.some(({ acked }) => acked.includes(7)))
+    t.equal((await rowsOf(node)).length, 1)
+    t.same(broker.connections[0].acked, qos > 0 ? [6, 7] : [7])
+    t.equal(broker.connections.length, 1, 'the connection held')
+    const letters = (await readFile(join(node.dataDir, 'dead-letters', 'mqtt-default.jsonl'), 'utf8')).trim().split('\n')
+    t.match(
+      letters.map((letter) => JSON.parse(letter)),
+      [{ topic: 'large', code: 'PAYLOAD_TOO_LARGE' }],
+    )
   })
 }
 
