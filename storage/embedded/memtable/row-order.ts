@@ -34,6 +34,10 @@ const OFFSET = CHUNK_ROWS - 1
 const SPARSE = 8
 /** A series' number and a row's fit into one double. */
 const SPARSE_ROWS = 2 ** 21
+/** Of a measurement's number, in each of two halves. */
+const DIGIT_BITS = 16
+const DIGITS = 1 << DIGIT_BITS
+const DIGIT_MASK = DIGITS - 1
 
 export function orderRows(set: RowSet, filter: RowFilter = {}, measurementOf?: Int32Array): OrderedRows {
   const accept = acceptor(filter)
@@ -145,10 +149,19 @@ function presentSeries(tally: Int32Array): Int32Array {
   return series
 }
 
+/** By counting, half of the bits of a number at a time: exact whatever the numbers are. @param series ascending; those of a measurement stay so. */
 function sortByMeasurement(series: Int32Array, measurementOf: Int32Array): void {
-  // As numbers that sort without a function to compare them: the measurement, then 32 bits of the series.
-  const keys = Float64Array.from(series, (s) => measurementOf[s] * 4294967296 + s).sort()
-  for (let i = 0; i < series.length; i++) series[i] = keys[i] | 0
+  const halfSorted = new Int32Array(series.length)
+  sortByDigit(series, halfSorted, (s) => measurementOf[s] & DIGIT_MASK)
+  sortByDigit(halfSorted, series, (s) => (measurementOf[s] >> DIGIT_BITS) + DIGITS / 2)
+}
+
+/** @param digitOf from 0 to below DIGITS. */
+function sortByDigit(from: Int32Array, to: Int32Array, digitOf: (series: number) => number): void {
+  const next = new Int32Array(DIGITS + 1)
+  for (let i = 0; i < from.length; i++) next[digitOf(from[i]) + 1]++
+  for (let digit = 1; digit < DIGITS; digit++) next[digit] += next[digit - 1]
+  for (let i = 0; i < from.length; i++) to[next[digitOf(from[i])]++] = from[i]
 }
 
 /** @returns 1 for each series of which a row is not newer than the one before it. */
