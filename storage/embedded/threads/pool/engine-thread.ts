@@ -269,10 +269,12 @@ export class EngineThread {
         if (message.spans !== undefined) this.jobs.get(message.id)?.trace?.recorded(message.spans)
         this.jobs.get(message.id)?.stopped(error)
         this.jobs.delete(message.id)
-        this.tasks.get(message.id)?.reject(error)
-        this.tasks.delete(message.id)
         return
       }
+      case 'task-failed':
+        this.tasks.get(message.id)?.reject(fromWire(message.error))
+        this.tasks.delete(message.id)
+        return
       case 'flushed':
       case 'compacted':
       case 'archive-days':
