@@ -215,7 +215,7 @@ export type FromWorker =
   | { kind: 'refused-plan'; namespace: string; reason: string }
   | { kind: 'usage'; id: number; usage: ThreadUsage }
   /** A slice of the warm-up, as of thread-warm-up.ts. */
-  | { kind: 'warmed-up'; id: number; outcome: { jobs: number; ms: number; cause?: string } }
+  | { kind: 'warmed-up'; id: number; outcome: { jobs: number; ms: number; cause?: string; over?: true } }
   /** What the thread keeps of samples, when it has changed. */
   | { kind: 'samples-kept'; bytes: number; fileBytes: number }
   /** Segments whose pages were not understood, since the message before. */

@@ -15,10 +15,12 @@ const SLICE = { jobs: [], ms: 20, trim: false }
 
 class StubThread extends EventEmitter implements EngineWorker {
   readonly messages: ToWorker[] = []
+  /** It does not end when it is told to. */
+  lingers = false
 
   postMessage(message: ToWorker): void {
     this.messages.push(message)
-    if (message.kind === 'close') this.emit('exit', 0)
+    if (message.kind === 'close' && !this.lingers) this.emit('exit', 0)
   }
 
   async terminate(): Promise<void> {
@@ -103,4 +105,23 @@ t.test('a task that fails ends no job of its number, and gives back nothing that
   thread.say({ kind: 'done', id: thread.last('job').id, result: 5 })
   t.equal(await outcome(job.result), 5)
   t.equal(readers.count, 0)
+})
+
+t.test('a slice of the warm-up is refused by a thread that has ended since the one before, or is about to', async (t) => {
+  for (const end of ['ends', 'is closed'] as const) {
+    const { pool, threads } = world(t)
+    const cold = pool.coldThread()!
+    const [thread] = threads
+    const first = cold.warmUp(SLICE)
+    thread.say({ kind: 'warmed-up', id: thread.last('warm-up').id, outcome: { jobs: 1, ms: 2 } })
+    t.same(await outcome(first), { jobs: 1, ms: 2 })
+    if (end === 'ends') thread.emit('exit', 1)
+    else {
+      thread.lingers = true
+      pool.readArchive('archive')
+      t.ok(thread.last('close'))
+    }
+    t.type(await outcome(cold.warmUp(SLICE)), Error, end)
+    thread.emit('exit', 0)
+  }
 })
