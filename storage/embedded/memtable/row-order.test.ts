@@ -3,7 +3,7 @@ import t from 'tap'
 import { TestDatabase } from '../testing/engine-state.ts'
 import { ROW_BITS } from '../threads/memtable-layout.ts'
 import { takePart } from '../threads/state.ts'
-import { groupDuplicates, orderRows } from './row-order.ts'
+import { groupDuplicates, orderPositions, orderRows } from './row-order.ts'
 
 const NOW = 1_700_000_000_000_000_000n
 
@@ -69,5 +69,25 @@ t.test('rows of a shared table go by measurement, whatever the numbers of measur
       const numbers = Int32Array.from({ length: 200 }, () => (run === 0 ? first + below(3) : below(most)))
       check(numbers, `numbers up to ${most}, seed ${seed}`)
     }
+  t.end()
+})
+
+t.test('rows of more chunks than one memtable has are in order of arrival, too', (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const own = db.measurement('own', { a: 'float64' })
+  const [later, earlier] = [1n, 0n].map((time) => {
+    db.write(own, [{ time: NOW + time, fields: { a: 1 } }])
+    const memtable = db.state.memtable(db.freeze())
+    return memtable.tables.get(own.table.id)!.chunks[0]
+  })
+  const chunks = Array.from({ length: 40_000 }, (_, c) => (c % 2 === 0 ? later : earlier))
+  const counts = chunks.map(() => 1)
+  const numbers = chunks.map((_, c) => c)
+  const expected = [...numbers.filter((c) => c % 2 === 1), ...numbers.filter((c) => c % 2 === 0)]
+  const placesOf = (rows: Int32Array): number[] => Array.from(rows, (position) => position >>> ROW_BITS)
+  t.same(placesOf(orderRows({ chunks, counts }).rows), expected)
+  const positions = Int32Array.from(numbers, (c) => c << ROW_BITS)
+  t.same(placesOf(orderPositions(chunks, positions, [NOW, NOW + 1n]).rows), expected)
   t.end()
 })

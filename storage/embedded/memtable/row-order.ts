@@ -2,7 +2,7 @@
  * Memtable rows in the order of segments: (measurement,) series, time; of equal (series, time) in order of arrival.
  * A counting sort by series keeps the order of arrival, so that only series with late rows need a comparison sort. Which those are it sees on its
  * way: looking at the rows of each series again would be a jump through memory for each row.
- * A row's position is chunk << ROW_BITS | offset, chunks counted over all parts given.
+ * A row's position is chunk << ROW_BITS | offset, chunks counted over all parts given: at most MAX_ORDERED_CHUNKS, so that positions are compared as unsigned numbers.
  */
 import { CHUNK_ROWS, ROW_BITS } from '../threads/memtable-layout.ts'
 import { type ChunkView, timeBefore } from './chunk-view.ts'
@@ -30,6 +30,8 @@ export interface OrderedRows {
 }
 
 const OFFSET = CHUNK_ROWS - 1
+/** Of the parts of several memtables; the last that 32 bits tell apart is left out, for -1 is no position. */
+export const MAX_ORDERED_CHUNKS = 2 ** (32 - ROW_BITS) - 1
 /** A table's rows are counted by series unless the numbers of all series are more than so many times its rows: its own may be few among millions. */
 const SPARSE = 8
 /** A series' number and a row's fit into one double. */
@@ -210,7 +212,7 @@ function orderSeries(chunks: readonly ChunkView[], rows: Int32Array, from: numbe
   if (sorted) return duplicates
   // Rows arrived in ascending position, so the position settles ties by order of arrival.
   const slice = rows.subarray(from, to)
-  slice.sort((a, b) => compareTimes(chunks, a, b) || a - b)
+  slice.sort((a, b) => compareTimes(chunks, a, b) || (a >>> 0) - (b >>> 0))
   for (let i = 1; i < slice.length; i++) if (compareTimes(chunks, slice[i - 1], slice[i]) === 0) return true
   return false
 }
@@ -229,7 +231,7 @@ export function orderPositions(chunks: readonly ChunkView[], positions: Int32Arr
   const accept = acceptor({ lo, hi })!
   const rows = positions
     .filter((position) => accept(chunks[position >>> ROW_BITS], position & OFFSET))
-    .sort((a, b) => seriesOf(a) - seriesOf(b) || compareTimes(chunks, a, b) || a - b)
+    .sort((a, b) => seriesOf(a) - seriesOf(b) || compareTimes(chunks, a, b) || (a >>> 0) - (b >>> 0))
   const series: number[] = []
   const starts: number[] = []
   let duplicates = false
