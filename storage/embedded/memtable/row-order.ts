@@ -2,7 +2,7 @@
  * Memtable rows in the order of segments: (measurement,) series, time; of equal (series, time) in order of arrival.
  * A counting sort by series keeps the order of arrival, so that only series with late rows need a comparison sort. Which those are it sees on its
  * way: looking at the rows of each series again would be a jump through memory for each row.
- * A row's position is chunk << ROW_BITS | offset, chunks counted over all parts given.
+ * A row's position is chunk << ROW_BITS | offset, chunks counted over all parts given: at most MAX_ORDERED_CHUNKS, so that positions are compared as unsigned numbers.
  */
 import { CHUNK_ROWS, ROW_BITS } from '../threads/memtable-layout.ts'
 import { type ChunkView, timeBefore } from './chunk-view.ts'
@@ -30,10 +30,16 @@ export interface OrderedRows {
 }
 
 const OFFSET = CHUNK_ROWS - 1
+/** Of the parts of several memtables; the last that 32 bits tell apart is left out, for -1 is no position. */
+export const MAX_ORDERED_CHUNKS = 2 ** (32 - ROW_BITS) - 1
 /** A table's rows are counted by series unless the numbers of all series are more than so many times its rows: its own may be few among millions. */
 const SPARSE = 8
 /** A series' number and a row's fit into one double. */
 const SPARSE_ROWS = 2 ** 21
+/** Of a measurement's number, in each of two halves. */
+const DIGIT_BITS = 16
+const DIGITS = 1 << DIGIT_BITS
+const DIGIT_MASK = DIGITS - 1
 
 export function orderRows(set: RowSet, filter: RowFilter = {}, measurementOf?: Int32Array): OrderedRows {
   const accept = acceptor(filter)
@@ -145,10 +151,19 @@ function presentSeries(tally: Int32Array): Int32Array {
   return series
 }
 
+/** By counting, half of the bits of a number at a time: exact whatever the numbers are. @param series ascending; those of a measurement stay so. */
 function sortByMeasurement(series: Int32Array, measurementOf: Int32Array): void {
-  // As numbers that sort without a function to compare them: the measurement, then 32 bits of the series.
-  const keys = Float64Array.from(series, (s) => measurementOf[s] * 4294967296 + s).sort()
-  for (let i = 0; i < series.length; i++) series[i] = keys[i] | 0
+  const halfSorted = new Int32Array(series.length)
+  sortByDigit(series, halfSorted, (s) => measurementOf[s] & DIGIT_MASK)
+  sortByDigit(halfSorted, series, (s) => (measurementOf[s] >> DIGIT_BITS) + DIGITS / 2)
+}
+
+/** @param digitOf from 0 to below DIGITS. */
+function sortByDigit(from: Int32Array, to: Int32Array, digitOf: (series: number) => number): void {
+  const next = new Int32Array(DIGITS + 1)
+  for (let i = 0; i < from.length; i++) next[digitOf(from[i]) + 1]++
+  for (let digit = 1; digit < DIGITS; digit++) next[digit] += next[digit - 1]
+  for (let i = 0; i < from.length; i++) to[next[digitOf(from[i])]++] = from[i]
 }
 
 /** @returns 1 for each series of which a row is not newer than the one before it. */
@@ -197,7 +212,7 @@ function orderSeries(chunks: readonly ChunkView[], rows: Int32Array, from: numbe
   if (sorted) return duplicates
   // Rows arrived in ascending position, so the position settles ties by order of arrival.
   const slice = rows.subarray(from, to)
-  slice.sort((a, b) => compareTimes(chunks, a, b) || a - b)
+  slice.sort((a, b) => compareTimes(chunks, a, b) || (a >>> 0) - (b >>> 0))
   for (let i = 1; i < slice.length; i++) if (compareTimes(chunks, slice[i - 1], slice[i]) === 0) return true
   return false
 }
@@ -216,7 +231,7 @@ export function orderPositions(chunks: readonly ChunkView[], positions: Int32Arr
   const accept = acceptor({ lo, hi })!
   const rows = positions
     .filter((position) => accept(chunks[position >>> ROW_BITS], position & OFFSET))
-    .sort((a, b) => seriesOf(a) - seriesOf(b) || compareTimes(chunks, a, b) || a - b)
+    .sort((a, b) => seriesOf(a) - seriesOf(b) || compareTimes(chunks, a, b) || (a >>> 0) - (b >>> 0))
   const series: number[] = []
   const starts: number[] = []
   let duplicates = false

@@ -11,7 +11,7 @@ import type { ChunkView } from '../memtable/chunk-view.ts'
 import { FieldViews } from '../memtable/field-views.ts'
 import { memtablePositions, SERIES_COLUMN, unmasked } from '../memtable/memtable-source.ts'
 import { Gathered, GatheredColumn } from '../memtable/row-gather.ts'
-import { compareTimes, groupDuplicates, type OrderedRows, orderPositions, orderRows } from '../memtable/row-order.ts'
+import { compareTimes, groupDuplicates, MAX_ORDERED_CHUNKS, type OrderedRows, orderPositions, orderRows } from '../memtable/row-order.ts'
 import type { FieldDef, MeasurementDef } from '../threads/definitions.ts'
 import { ROW_BITS } from '../threads/memtable-layout.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
@@ -187,8 +187,15 @@ class RecentRows {
   private pending: SeriesRows | undefined
   private out = new Gathered(64)
 
-  constructor(sources: readonly Source[], { fields, time }: ScanScope, wanted: Int32Array | undefined) {
+  /** @throws OVERLOADED where memtables that wait for their flush have more chunks than positions of rows tell apart. */
+  constructor(sources: readonly Source[], { measurement, fields, time }: ScanScope, wanted: Int32Array | undefined) {
     this.fields = fields
+    const most = sources.reduce((sum, { memtable }) => sum + memtable!.part.chunks.length, 0)
+    if (most > MAX_ORDERED_CHUNKS)
+      throw new SvcError(
+        'OVERLOADED',
+        `cannot read measurement "${measurement.name}": its rows in memory lie in ${most} chunks, of which ${MAX_ORDERED_CHUNKS} are read at once; retry when they have been flushed`,
+      )
     const counts: number[] = []
     const positions: Int32Array[] = []
     const total = sources.reduce((sum, { memtable }) => sum + memtable!.part.rows, 0)

@@ -162,7 +162,7 @@ export class SimulatedThread implements EngineWorker {
         this.machine.scheduler.soon('thread dies', () => this.exit(1, new Error('struck dead')))
         await work()
       })
-      .catch((error) => this.post({ kind: 'failed', id, error: wireError(error) }))
+      .catch((error) => this.post({ kind: 'task-failed', id, error: wireError(error) }))
   }
 
   private async job({ id, module, args }: Extract<ToWorker, { kind: 'job' }>, pin: SnapshotPin): Promise<void> {

@@ -191,7 +191,10 @@ export type FromWorker =
   | { kind: 'output'; id: number; bytes: Uint8Array }
   /** `last` is the end of the output, `read` the times of the rows that it has read, `kept` what other jobs may go on from, in shared memory. */
   | { kind: 'done'; id: number; result: unknown; last?: Uint8Array; spans?: SpanRecord[]; read?: Interval; kept?: Uint8Array }
+  /** Of a job, as `done`. */
   | { kind: 'failed'; id: number; error: WireError; spans?: SpanRecord[] }
+  /** Of anything else that was asked for: its numbers are not those of jobs. */
+  | { kind: 'task-failed'; id: number; error: WireError }
   | { kind: 'flushed'; id: number; segments: SegmentMeta[] }
   | { kind: 'compacted'; id: number; segment: SegmentMeta | null }
   | { kind: 'archive-days'; id: number; days: string[] }
@@ -212,7 +215,7 @@ export type FromWorker =
   | { kind: 'refused-plan'; namespace: string; reason: string }
   | { kind: 'usage'; id: number; usage: ThreadUsage }
   /** A slice of the warm-up, as of thread-warm-up.ts. */
-  | { kind: 'warmed-up'; id: number; outcome: { jobs: number; ms: number; cause?: string } }
+  | { kind: 'warmed-up'; id: number; outcome: { jobs: number; ms: number; cause?: string; over?: true } }
   /** What the thread keeps of samples, when it has changed. */
   | { kind: 'samples-kept'; bytes: number; fileBytes: number }
   /** Segments whose pages were not understood, since the message before. */

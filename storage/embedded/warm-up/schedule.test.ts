@@ -8,7 +8,7 @@ const MODULE = new URL('file:///job.js')
 
 /** Threads whose jobs take 5 ms each, by a clock that goes as far as it is waited. */
 function world(threads = 1, budgetMs = 100) {
-  const at = { now: 0, busy: false, utilization: 0, cold: threads, data: true, dying: false, started: 0 }
+  const at = { now: 0, busy: false, utilization: 0, cold: threads, data: true, dying: false, closing: 0, refused: 0, started: 0 }
   const ran: { now: number; thread: number; args: unknown }[] = []
   const slices: WarmUpSlice[] = []
   const ended: number[] = []
@@ -32,6 +32,7 @@ function world(threads = 1, budgetMs = 100) {
     at.started++
     return {
       async warmUp(slice) {
+        if (thread === at.closing && at.refused++ < 100) return { jobs: 0, ms: 0, over: true }
         if (at.dying) throw new Error('the engine thread ended')
         slices.push(slice)
         const jobs = Math.min(slice.jobs.length, Math.ceil(slice.ms / 5))
@@ -145,4 +146,14 @@ t.test('a thread that dies is not followed by another, until there is a reason t
   schedule.wake()
   await until(() => ended.length === 1)
   t.equal(at.started, 2)
+})
+
+t.test('a thread that takes no more slices is left, for the next one', async (t) => {
+  const { schedule, at, ran, ended } = world(2)
+  at.closing = 2
+  schedule.add({ module: MODULE, args: () => [1] })
+  await until(() => ended.length === 2)
+  t.same(ended, [2, 1])
+  t.equal(at.refused, 1)
+  t.ok(ran.every(({ thread }) => thread === 1))
 })

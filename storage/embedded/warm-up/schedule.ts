@@ -114,6 +114,7 @@ export class WarmUpSchedule {
       trimmed ||= trim
       const slice = await thread.warmUp({ jobs, ms: Math.min(SLICE_MS, left), trim })
       if (slice.cause !== undefined) this.options.log.debug({ cause: slice.cause }, 'a job of the warm-up failed')
+      if (slice.over === true) return
       left -= slice.ms
       jobs = jobs.slice(slice.jobs)
       if (this.utilization() > IDLE) await this.pause(slice.ms * PAUSES)

@@ -26,6 +26,8 @@ export interface WarmedUp {
   ms: number
   /** Why jobs failed, the first of them. */
   cause?: string
+  /** It takes no more slices. */
+  over?: true
 }
 
 const SLOT = 0
@@ -86,7 +88,7 @@ export class ThreadWarmUp {
     if (trim) this.trim()
     const out: WarmedUp = { jobs: 0, ms: 0 }
     const spent = (): number => processorMs() - began
-    if (this.ended.signal.aborted) return out
+    if (this.ended.signal.aborted) return { ...out, over: true }
     try {
       const rows = await (this.rows ??= this.make())
       const context = rows.context()

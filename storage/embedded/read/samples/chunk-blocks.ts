@@ -111,16 +111,18 @@ export class ChunkBlocks {
     }
     const frame = this.frameOf(entry, table, c, series, [lo, hi], question)
     if (frame.order.length === 0) return undefined
+    // Of another state of the chunk as many rows may be kept as there are here.
+    const isKept = (): boolean => frame.order.length === rows && entry.rows === rows
     return new ChunkRows(part, chunk, fields, frame, {
-      get: (field) => this.cache.get(entry.owned, field.id),
-      whole: (field) => (frame.order.length === rows ? this.whole(entry, chunk, frame, field, question) : undefined),
+      get: (field) => (isKept() ? this.cache.get(entry.owned, field.id) : undefined),
+      whole: (field) => (isKept() ? this.whole(entry, chunk, frame, field, question) : undefined),
     })
   }
 
   /** A field's values of all rows, kept from the second question on; undefined where they are not to be. */
   private whole(entry: ChunkEntry, chunk: ChunkView, frame: ChunkFrame, field: FieldDef, question: number): SampleBlock | undefined {
     const view = chunk.columns.get(field.id)
-    if (view === undefined || entry.rows !== frame.order.length || !this.cache.admits(BLOCK_BYTES + frame.order.length * KEPT_BYTES, question)) return undefined
+    if (view === undefined || !this.cache.admits(BLOCK_BYTES + frame.order.length * KEPT_BYTES, question)) return undefined
     const before = entry.gathered.get(field.id)
     entry.gathered.set(field.id, question)
     if (before === undefined || before === question) return undefined

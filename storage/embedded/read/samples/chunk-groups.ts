@@ -1,5 +1,5 @@
 /**
- * Full chunks of a memtable, several as one block of one measurement. A series has only a few rows in each chunk: gathered from the chunks
+ * Chunks of a memtable that others follow, which have all their rows, several as one block of one measurement. A series has only a few rows in each chunk: gathered from the chunks
  * each time, nearly every run of samples would be a miss of the processor's caches.
  */
 import type { ChunkView } from '../../memtable/chunk-view.ts'
@@ -64,7 +64,7 @@ export class ChunkGroups {
     return undefined
   }
 
-  /** All of the measurement's series, at all times: the chunks are full, and nothing is masked in a block. */
+  /** All of the measurement's series, at all times: the chunks have all their rows, and nothing is masked in a block. */
   private make(source: Source, first: number, { field, all, question }: ReadScope): SampleBlock | undefined {
     const everything = [-(2n ** 63n), 2n ** 63n - 1n] as const
     const blocks: SampleBlock[] = []

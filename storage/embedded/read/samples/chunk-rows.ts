@@ -10,8 +10,9 @@ import type { RowBlock, RowValues } from './row-block.ts'
 import type { SampleBlock } from './sample-block.ts'
 import type { Scratch } from './scratch.ts'
 
-/** What the cache has of a chunk's fields. */
+/** What the cache has of a chunk's fields: of all of its rows, where they are the rows here. */
 interface KeptFields {
+  /** Those that have a value. */
   get(field: FieldDef): SampleBlock | undefined
   /** Makes and keeps the values of all rows, where that is worth it. */
   whole(field: FieldDef): SampleBlock | undefined
@@ -28,7 +29,6 @@ export class ChunkRows implements RowBlock {
   private readonly order: Int32Array
   private readonly kept: KeptFields
 
-  /** @param kept blocks of the same rows. */
   constructor(
     part: MemtablePart,
     chunk: ChunkView,

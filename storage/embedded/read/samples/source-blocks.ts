@@ -153,7 +153,7 @@ export class SampleBlocks {
     return out
   }
 
-  /** As `blockSources`, with full chunks in groups. */
+  /** As `blockSources`, with chunks that do not change any more in groups. */
   groupedSources(sources: readonly Source[]): BlockSource[] {
     const blockSources = this.blockSources(sources)
     const out: BlockSource[] = []
@@ -161,8 +161,8 @@ export class SampleBlocks {
       const blockSource = blockSources[i]
       const { memtable } = blockSource.source
       const last = blockSource.chunk + GROUP_CHUNKS - 1
-      // Chunks fill up in order: when the last is full, so are those before it.
-      const whole = memtable !== undefined && last < memtable.part.chunks.length && memtable.part.counts[last] === memtable.part.chunks[last].def.capacity
+      // A chunk that another follows has all its rows. A table's last one may be replaced by a larger one, even when it is full.
+      const whole = memtable !== undefined && last + 1 < memtable.part.chunks.length
       out.push(whole ? { ...blockSource, group: true } : blockSource)
       i += whole ? GROUP_CHUNKS : 1
     }

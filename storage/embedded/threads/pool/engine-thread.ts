@@ -60,7 +60,7 @@ export class EngineThread {
   /** Nothing more is to be done for its warm-up. */
   warm = false
   readonly jobs = new Map<number, ThreadJob>()
-  readonly tasks = new Map<number, Pending>()
+  private readonly tasks = new Map<number, Pending>()
   readonly worker: EngineWorker
   private readonly timers: Environment['timers']
   private readonly life = threadLife()
@@ -75,6 +75,8 @@ export class EngineThread {
   /** Messages that wait until the thread has been given the state. */
   private behind: ToWorker[] | undefined
   private gone = false
+  /** Why it takes no more tasks: it is gone, given up or to end. */
+  private over: SvcError | undefined
   /** Looks since it has said something. */
   private silentLooks = 0
   private givenUp = false
@@ -133,6 +135,15 @@ export class EngineThread {
     else this.worker.postMessage(message)
   }
 
+  /** @param message with a number that no other task has. @returns the answer. */
+  ask(message: ToWorker & { id: number }): Promise<FromWorker> {
+    if (this.over !== undefined) return Promise.reject(this.over)
+    return new Promise((resolve, reject) => {
+      this.tasks.set(message.id, { resolve, reject })
+      this.post(message)
+    })
+  }
+
   /** The rest of the state, a slice in a turn of the event loop: what is said to the thread meanwhile comes behind it. */
   private async handOver(slices: readonly StateEvent[][]): Promise<void> {
     const behind: ToWorker[] = []
@@ -148,9 +159,8 @@ export class EngineThread {
 
   /** What its memory was when it last said so; asks it, and does not wait long for one that is busy. */
   async usage(id: number): Promise<ThreadUsage> {
-    if (this.givenUp) return this.lastUsage
-    const asked = new Promise<FromWorker>((resolve, reject) => this.tasks.set(id, { resolve, reject }))
-    this.post({ kind: 'usage', id })
+    if (this.over !== undefined) return this.lastUsage
+    const asked = this.ask({ kind: 'usage', id })
     let timer: Timer | undefined
     const patience = new Promise<undefined>((resolve) => {
       timer = this.timers.setTimeout(() => resolve(undefined), USAGE_PATIENCE_MS)
@@ -198,12 +208,14 @@ export class EngineThread {
   }
 
   private failOthers(error: SvcError): void {
+    this.over = error
     for (const task of this.tasks.values()) task.reject(error)
     for (const turn of this.turns.values()) turn.abort(error)
   }
 
   async close(): Promise<void> {
     this.closing = true
+    this.over ??= new SvcError('DATABASE_CLOSED', 'the engine thread is closed; retry, on another or after the restart')
     this.post({ kind: 'close' })
     const end = (): void => {
       if (isAtRest(this.life)) void this.worker.terminate()
@@ -269,10 +281,12 @@ export class EngineThread {
         if (message.spans !== undefined) this.jobs.get(message.id)?.trace?.recorded(message.spans)
         this.jobs.get(message.id)?.stopped(error)
         this.jobs.delete(message.id)
-        this.tasks.get(message.id)?.reject(error)
-        this.tasks.delete(message.id)
         return
       }
+      case 'task-failed':
+        this.tasks.get(message.id)?.reject(fromWire(message.error))
+        this.tasks.delete(message.id)
+        return
       case 'flushed':
       case 'compacted':
       case 'archive-days':

@@ -316,7 +316,7 @@ export class WorkerPool {
 
   private async warmUp(thread: EngineThread, slice: WarmUpSlice): Promise<WarmedUp> {
     if (this.closed) throw shutDown()
-    const answer = await this.ask(thread, (id) => ({ kind: 'warm-up', id, ...slice }))
+    const answer = await thread.ask({ kind: 'warm-up', id: this.nextTask++, ...slice })
     if (answer.kind !== 'warmed-up') throw new Error(`a warm-up was answered by "${answer.kind}"`)
     return answer.outcome
   }
@@ -347,7 +347,7 @@ export class WorkerPool {
     return this.background
   }
 
-  private task(message: (id: number) => ToWorker): Promise<FromWorker> {
+  private task(message: (id: number) => ToWorker & { id: number }): Promise<FromWorker> {
     if (this.closed) return Promise.reject(shutDown())
     if (this.givenUp !== undefined) return Promise.reject(this.givenUp)
     this.maintenance ??= this.start('maintenance', (_, { error, passing }) => {
@@ -355,15 +355,7 @@ export class WorkerPool {
       if (!this.closed && !passing && !this.options.maintenanceDied(error.message)) this.givenUp = error
     })
     this.options.publisher.flush()
-    return this.ask(this.maintenance, message)
-  }
-
-  private ask(thread: EngineThread, message: (id: number) => ToWorker): Promise<FromWorker> {
-    const id = this.nextTask++
-    return new Promise((resolve, reject) => {
-      thread.tasks.set(id, { resolve, reject })
-      thread.post(message(id))
-    })
+    return this.maintenance.ask(message(this.nextTask++))
   }
 
   private start(role: ThreadRole, gone: ConstructorParameters<typeof EngineThread>[2]): EngineThread {

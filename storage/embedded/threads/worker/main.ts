@@ -131,7 +131,7 @@ async function reportUsage(id: number): Promise<void> {
   try {
     post({ kind: 'usage', id, usage: await threadUsage(duck) })
   } catch (error) {
-    post({ kind: 'failed', id, error: wireError(error) })
+    post({ kind: 'task-failed', id, error: wireError(error) })
   }
 }
 

@@ -76,7 +76,7 @@ export class Maintenance {
   }
 
   private run(chain: keyof typeof this.chains, id: number, work: () => Promise<FromWorker>): void {
-    this.chains[chain] = this.chains[chain].then(work).then(this.post, (error) => this.post({ kind: 'failed', id, error: wireError(error) }))
+    this.chains[chain] = this.chains[chain].then(work).then(this.post, (error) => this.post({ kind: 'task-failed', id, error: wireError(error) }))
   }
 
   /** The measurement of a table; undefined when it is shared. */

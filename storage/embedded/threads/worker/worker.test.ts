@@ -56,7 +56,7 @@ class Thread {
   }
 
   end(id: number): Promise<FromWorker> {
-    return this.wait((m) => (m.kind === 'done' || m.kind === 'failed' || m.kind === 'flushed' || m.kind === 'compacted') && m.id === id)
+    return this.wait((m) => ['done', 'failed', 'task-failed', 'flushed', 'compacted'].includes(m.kind) && 'id' in m && m.id === id)
   }
 
   async close(): Promise<number> {
@@ -139,7 +139,7 @@ t.test('an engine thread runs jobs, flushes and compacts', async (t) => {
   )
 
   thread.send({ kind: 'compact', id: 14, table: m.table.id, segments: [99], segment: 4, sequence: 2, level: 1, deduplicate: false, dirty: null, cleared: 0 })
-  t.match(await thread.end(14), { kind: 'failed', error: { code: 'INTERNAL_ERROR' } }, 'an unknown segment fails the compaction, not the thread')
+  t.match(await thread.end(14), { kind: 'task-failed', error: { code: 'INTERNAL_ERROR' } }, 'an unknown segment fails the compaction, not the thread')
   t.equal(await thread.close(), 0)
   db.close()
 })
