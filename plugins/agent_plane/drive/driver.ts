@@ -389,7 +389,7 @@ export class Driver {
       if (decision === 'abandon') {
         awaitSealing(tx, run)
         told = await tellParent(tx, run, { status: 'abandoned', reason })
-        await endWaits(tx, run, { isFinal: true, now: now() })
+        await endWaits(tx, run, now())
         await withdrawTasks(tx, run)
       }
       if (decision === 'abandon' || !drives) await releaseLease(tx, run, taken)

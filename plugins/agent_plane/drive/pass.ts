@@ -301,12 +301,11 @@ export class Pass {
   private async suspend(undoing = false): Promise<Status | undefined> {
     let waits = false
     const { run, plans } = this.journal
-    const isForward = (key: string) => !this.journal.isOfUnwinding(key)
     // Of a step that is not in the plan any more: nobody goes on with it, and what has come for it would keep the run awake.
     const planned = new Set(plans.current.nodes.map(({ id }) => this.numberOf(id)))
     const isLeft = (key: string) => !planned.has(this.journal.attempt(key)?.started.step ?? 0)
     await this.journal.append(async (tx) => {
-      await endWaits(tx, run, { isFinal: true, now: this.tools.now(), of: undoing ? isForward : isLeft })
+      await endWaits(tx, run, this.tools.now(), undoing ? this.isForward : isLeft)
       waits = !(await hasNews(tx, run, this.tools.now())) && ((await cancellationOf(tx, run)) === undefined || this.journal.last('RunCancelled') !== undefined)
       if (!waits) return []
       await setStatus(tx, run, 'suspended')
@@ -327,7 +326,9 @@ export class Pass {
     await this.journal.append(async (tx) => {
       stop = STOPPABLE.has(outcome) && this.journal.last('RunCancelled') === undefined && (await cancellationOf(tx, run)) !== undefined
       if (stop) return []
-      await endWaits(tx, run, { isFinal: FINAL.has(outcome), now: this.tools.now() })
+      // A run that may go on still waits for what it waited for.
+      if (FINAL.has(outcome)) await endWaits(tx, run, this.tools.now())
+      else if (this.journal.hasCompensated) await endWaits(tx, run, this.tools.now(), this.isForward)
       if (FINAL.has(outcome) || this.journal.hasCompensated) await withdrawTasks(tx, run)
       await setStatus(tx, run, outcome)
       if (FINAL.has(outcome)) awaitSealing(tx, run)
@@ -357,6 +358,9 @@ export class Pass {
     for (const one of told) this.tools.resumed?.(one)
     return outcome
   }
+
+  /** Whether a wait is of what the steps themselves do, and not of undoing it. */
+  private readonly isForward = (key: string): boolean => !this.journal.isOfUnwinding(key)
 
   /** Whether steps have changed something that was not undone. */
   private hasStandingWork(): boolean {

@@ -470,9 +470,16 @@ export class OpenStep extends MarkedStep implements StepContext {
     if (waiting !== undefined && (isOver || isRefused)) await endWait(tx, waiting)
     if (isOver) return [records.endOfWait(asked.kind, key, wait, arrived)]
     if (isRefused) return [records.failedForGood(key, ABORTED)]
-    if (waiting !== undefined) return []
+    if (waiting !== undefined) return this.isTold(key) ? [] : [records.suspended(key, waiting)]
     const first = await beginWait(tx, wait)
     return [first === undefined ? records.suspended(key, wait) : records.endOfWait(asked.kind, key, wait, first)]
+  }
+
+  /** Whether the journal says that the run waits so, and not that it came to rest otherwise since. */
+  private isTold(key: string): boolean {
+    const { journal } = this.tools
+    const waits = journal.records.findLast(({ kind, effectKey }) => kind === 'RunSuspended' && effectKey === key)?.seq ?? 0
+    return waits > (journal.last('RunConcluded', 'QuarantineDecided')?.seq ?? 0)
   }
 }
 
