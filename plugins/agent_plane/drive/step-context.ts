@@ -32,6 +32,7 @@ import { AskingOrder } from './asking-order.ts'
 import { addTo, DECLARED, delayOf, type MeteredCall, outcomeOf } from './attempt.ts'
 import { permanently } from './case-context.ts'
 import type { StoreEffect } from './case-effects.ts'
+import { isUndoing } from './groups.ts'
 import type { KeptTools } from './kept-context.ts'
 import { ABORTED, MarkedStep } from './marked-context.ts'
 import { type Attempt, AWAIT_EVENT, OPEN_TASK, type Phase, SLEEP, TASK } from './run-journal.ts'
@@ -92,7 +93,7 @@ export class OpenStep extends MarkedStep implements StepContext {
   constructor(tools: StepTools, number: number, phase: Phase, label: Label, aborts = false) {
     super(tools.journal.run, number, phase, label, aborts)
     this.tools = tools
-    this.meter = new Meter(tools, this.records.place)
+    this.meter = new Meter(tools, this.records.place, () => phase === 'compensating' || aborts || isUndoing())
   }
 
   /** No more is done for the step. Resolves when what is under way has its end in the journal. */
