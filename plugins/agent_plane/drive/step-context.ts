@@ -196,7 +196,7 @@ export class OpenStep extends MarkedStep implements StepContext {
       const next = await this.turn(asked)
       if (await this.isNew(asked, key)) {
         if (metered === true || replans === true) await this.require(replans === true ? this.meter.replansExceeded() : this.meter.exceeded(asked))
-        const readmitted = metered === true || replans === true ? this.meter.records(undefined) : []
+        const readmitted = this.meter.records(undefined)
         const started = this.records.started(asked, key, 1, 0)
         await this.append(async (tx) => {
           try {
@@ -228,7 +228,7 @@ export class OpenStep extends MarkedStep implements StepContext {
       const key = this.records.keyOf(asked, 1)
       const next = await this.turn(asked)
       if (await this.isNew(asked, key)) {
-        await this.append([this.records.started(asked, key, 1, 0), this.records.done(key, value(), OWN)])
+        await this.append([...this.meter.records(undefined), this.records.started(asked, key, 1, 0), this.records.done(key, value(), OWN)])
       }
       next()
       const ended = this.tools.journal.attempt(key)?.ended as JournalRecord
@@ -246,7 +246,10 @@ export class OpenStep extends MarkedStep implements StepContext {
     if (asked.ordinal < journal.begunIn(this.number, this.phase))
       return this.diverge(`effect ${asked.ordinal + 1}, "${asked.kind}", is another one than in the journal`)
     if (mode === 'strict') return this.stop({ kind: 'suspended' })
-    if (!(await this.isRefused())) return true
+    if (!(await this.isRefused())) {
+      await this.require(this.meter.isFull())
+      return true
+    }
     await this.append([this.records.started(asked, key, 1, 0), this.records.failedForGood(key, ABORTED)])
     return false
   }
@@ -391,6 +394,11 @@ export class OpenStep extends MarkedStep implements StepContext {
     }
   }
 
+  protected async admitted(): Promise<NewRecord[]> {
+    await this.require(this.meter.isFull())
+    return this.meter.records(undefined)
+  }
+
   private async require(exceeded: BudgetExceeded | undefined): Promise<void> {
     if (exceeded === undefined) return
     const records = this.meter.records(exceeded)
@@ -438,7 +446,7 @@ export class OpenStep extends MarkedStep implements StepContext {
         withheld ??
           (async (tx) => {
             if (opensTask) await openTask(tx, openingOf(this.tools, key, asked.args as TaskRequest, this.label))
-            const begun = isNew ? [this.records.started(asked, key, 1, 0)] : []
+            const begun = isNew ? [...this.meter.records(undefined), this.records.started(asked, key, 1, 0)] : []
             return [...begun, ...(await this.waiting(tx, waited, key, isRefused))]
           }),
       )

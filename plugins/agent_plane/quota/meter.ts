@@ -6,7 +6,7 @@ import type { RunJournal } from '../drive/run-journal.ts'
 import { canonical } from '../record/canonical.ts'
 import type { NewRecord } from '../record/record.ts'
 import { shortened } from '../record/text.ts'
-import { type Budgets, denials, effectExceeds, limitOf, replanExceeds, usedOf } from './budgets.ts'
+import { type Budgets, denials, effectExceeds, limitOf, recordExceeds, replanExceeds, usedOf } from './budgets.ts'
 import { beginEffect } from './gate.ts'
 import { periodOf } from './period.ts'
 import { type PlaneAction, questionOf } from './policy.ts'
@@ -73,6 +73,12 @@ export class Meter {
     if (this.undoes()) return undefined
     const { limits, journal, now } = this.tools
     return effectExceeds(limits, journal, asked, now())
+  }
+
+  /** Which bound anything meets that the journal does not have yet. */
+  isFull(): BudgetExceeded | undefined {
+    const { limits, journal, now } = this.tools
+    return this.undoes() ? undefined : recordExceeds(limits, journal, now())
   }
 
   /** Which bound another plan meets. */
