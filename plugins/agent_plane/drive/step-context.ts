@@ -55,6 +55,8 @@ export interface StepTools extends KeptTools, MeterTools {
   held?(): Promise<void> | undefined
   random(): number
   sleep(ms: number): Promise<void>
+  /** The process is to end: nothing outside is begun any more. */
+  stopping?(): boolean
   /** Told how each attempt ended. @param ms that it took, with both its records. */
   performed(result: 'done' | 'failed' | 'in_doubt', ms: number): void
 }
@@ -344,10 +346,12 @@ export class OpenStep extends MarkedStep implements StepContext {
     act: (call: EffectCall) => Promise<T>,
     next: () => void,
   ): Promise<void> {
+    if (this.tools.stopping?.()) return this.stop({ kind: 'left' })
     await this.require(this.meter.exceeded(asked))
     const denied = await this.meter.denied(this.records.started(asked, call.effectKey, call.attempt, backoff), asked)
     if (denied !== undefined) return this.append(denied)
     if (backoff > 0) await this.tools.sleep(backoff)
+    if (this.tools.stopping?.()) return this.stop({ kind: 'left' })
     if (this.ended) return new Promise(() => {})
     await this.whole(this.announced(asked, call, backoff, act, next))
     // The step was stopped meanwhile: its end is in the journal, and the step's code goes no further.
