@@ -36,7 +36,7 @@ import { isUndoing } from './groups.ts'
 import type { KeptTools } from './kept-context.ts'
 import { ABORTED, MarkedStep } from './marked-context.ts'
 import { type Attempt, AWAIT_EVENT, OPEN_TASK, type Phase, SLEEP, TASK } from './run-journal.ts'
-import { type Asked, askedOf, askedOfSink, checkContent, checkEffect, descriptorOf, plain, provenanceOf } from './step-records.ts'
+import { type Asked, askedOf, askedOfSink, checkContent, checkEffect, checkWait, descriptorOf, plain, provenanceOf } from './step-records.ts'
 import { stopOf } from './stop.ts'
 import { openingOf } from './task-opening.ts'
 
@@ -152,10 +152,12 @@ export class OpenStep extends MarkedStep implements StepContext {
   }
 
   sleep(ms: number): Promise<void> {
+    checkWait(ms)
     return this.guarded(async () => void (await this.wait({ asked: this.plain(SLEEP, { ms }), until: () => this.tools.now() + ms })))
   }
 
   sleepUntil(time: number): Promise<void> {
+    checkWait(time)
     return this.guarded(async () => void (await this.wait({ asked: this.plain(SLEEP, { until: time }), until: () => time })))
   }
 
@@ -168,6 +170,7 @@ export class OpenStep extends MarkedStep implements StepContext {
     if (kind === TASK_DECIDED && (event.correlation.length !== 1 || event.correlation[0].namespace !== TASK_NAMESPACE))
       throw new Error('cannot wait for the decision of a task: name one task, by its taskKey')
     checkContent('the keys of a wait', canonical(event))
+    if ('withinMs' in asked) checkWait(asked.withinMs)
     const plain = this.plain(AWAIT_EVENT, { ...event, ...(any ? { any } : {}), ...horizon })
     return this.guarded(async () => (await this.wait({ asked: plain, until, event, any })) as unknown as AgentEvent)
   }
@@ -248,10 +251,7 @@ export class OpenStep extends MarkedStep implements StepContext {
     if (asked.ordinal < journal.begunIn(this.number, this.phase))
       return this.diverge(`effect ${asked.ordinal + 1}, "${asked.kind}", is another one than in the journal`)
     if (mode === 'strict') return this.stop({ kind: 'suspended' })
-    if (!(await this.isRefused())) {
-      await this.require(this.meter.isFull())
-      return true
-    }
+    if (!(await this.isRefused())) return this.require(this.meter.isFull()).then(() => true)
     await this.append([this.records.started(asked, key, 1, 0), this.records.failedForGood(key, ABORTED)])
     return false
   }
