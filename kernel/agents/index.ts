@@ -336,7 +336,8 @@ export interface AgentPlane {
   /** Has somebody told what becomes of a run, from its beginning on. @throws SvcError BAD_REQUEST, NOT_FOUND. */
   push(run: string, receiver: PushConfig): Promise<void>
   /**
-   * Hands an event to the run that waits for it. If none does, it begins the runs that `agent_plane.on_event` has for it, and `run` is the first; or it is kept.
+   * Hands an event to the run that waits for it; one that does not go on now, as it is quarantined, has it `buffered`, and is `run`. If none waits, it begins the
+   * runs that `agent_plane.on_event` has for it, and `run` is the first; or it is kept.
    * @param by for whom those runs act, in place of the rule. @throws SvcError NOT_FOUND and CONFLICT for one that is for a run that is not there or over.
    */
   deliver(

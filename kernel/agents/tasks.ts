@@ -131,7 +131,7 @@ export interface TaskDesk {
    * @throws SvcError as `claim`; PRECONDITION_FAILED for another digest; INVALID_BODY for an approval of what is withheld, and an amendment that is not valid.
    */
   decide(id: string, said: { approved: boolean; reason: string; digest?: string; amendment?: Json }, caller: TaskCaller): Promise<TaskDecision>
-  /** Takes the proposal away; it can only be rejected from then on. @throws SvcError NOT_FOUND. */
+  /** Takes the proposal and its schema away from the task, which can only be rejected from then on; the journal of its run keeps them. @throws SvcError NOT_FOUND, CONFLICT. */
   withhold(id: string, why: Withheld): Promise<void>
 }
 

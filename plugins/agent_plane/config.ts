@@ -210,7 +210,12 @@ export const configSchema = Type.Object({
     description: 'For how many days a dead letter is kept behind the grace; 0 = for good',
   }),
   drill_every_secs: secs(0, 0, 365 * DAY, 'How often all cases and the transparency log are checked by reading them; 0 = never by itself'),
-  drain_secs: secs(5, 0, 60, 'How long a stop of the server waits for steps that are under way; they are begun again after the next start'),
+  drain_secs: secs(
+    5,
+    0,
+    60,
+    'How long a stop of the server waits for effects that are under way; no other one is begun, and their runs go on elsewhere or after the next start',
+  ),
 })
 
 export type AgentPlaneConfig = Static<typeof configSchema>

@@ -38,6 +38,16 @@ t.test('runs of another tenant go on while those of one hold all places that it 
   await Promise.all(slow.map(({ settled }) => settled))
 })
 
+t.test('with more tenants than places one that has none gets the place that is kept', async (t) => {
+  const turns = new Turns(4, 5)
+  const begun: string[] = []
+  const [busy, other] = [{}, {}]
+  for (let i = 0; i < 4; i++) turns.take(busy, () => begun.push('busy'))
+  t.same(begun, ['busy', 'busy', 'busy'])
+  turns.take(other, () => begun.push('other'))
+  t.same(begun, ['busy', 'busy', 'busy', 'other'])
+})
+
 const seed = Number(process.env.SVC_TURNS_SEED ?? Date.now() % 1_000_000)
 t.test(`turns keep their bound, use all places for one who is alone, and starve nobody, seed ${seed}`, async (t) => {
   const random = seeded(seed)

@@ -67,7 +67,7 @@ export class Turns {
 
   private mayHave(all: number, own: number, max: number): boolean {
     const kept = this.tenants > 1 ? Math.floor(max / 4) : 0
-    return all < max && (all < max - kept || own < Math.floor(max / this.tenants))
+    return all < max && (all < max - kept || own < Math.max(1, Math.floor(max / this.tenants)))
   }
 
   private relieve(): void {

@@ -73,9 +73,18 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
     await warnOfTenants(svc, planes)
   })
   svc.schedule('sweep', config.sweep_interval_secs * SECOND, async () => {
-    for (const [plane, takeUp] of takeUps)
-      if (plane.isRunning) figures.set(plane.tenant, { ...(await sweep(svc, plane, takeUp, config, metrics)), effects: tallyOf(plane.tenant) })
+    const failures: unknown[] = []
+    for (const [plane, takeUp] of takeUps) {
+      if (!plane.isRunning) continue
+      try {
+        figures.set(plane.tenant, { ...(await sweep(svc, plane, takeUp, config, metrics)), effects: tallyOf(plane.tenant) })
+      } catch (error) {
+        // Those of other tenants are looked at all the same.
+        failures.push(error)
+      }
+    }
     if (config.figures_namespace !== '' && figures.size > 0) await writePoints(svc, config.figures_namespace, svc.clock.now(), figures)
+    if (failures.length > 0) throw failures[0]
   })
   if (config.drill_every_secs > 0) scheduleDrills(svc, config.drill_every_secs * SECOND, planes)
   if (svc.provided.has(WEBHOOKS)) schedulePushes(svc, config, metrics, planes)

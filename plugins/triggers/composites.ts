@@ -49,6 +49,11 @@ export class Composites {
     return this.byMember.get(member)?.length ?? 0
   }
 
+  /** Tags that those are by of which a trigger is a member. */
+  tagsFor(member: string): ReadonlySet<string> {
+    return new Set(this.byMember.get(member)?.flatMap(({ composite: { by } }) => by))
+  }
+
   add(trigger: Trigger, composite: Composite): void {
     const known = { trigger, composite }
     this.byId.set(trigger.id, known)

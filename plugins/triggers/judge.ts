@@ -107,7 +107,7 @@ function* fire(
     else {
       const timestamp = String((BigInt(high) << 32n) | BigInt(low >>> 0))
       const value = evaluator.valueOf(at, row)
-      const { tags: shown, omitted } = signalTags(tagsOf(), tagBytes)
+      const { tags: shown, omitted } = signalTags(tagsOf(), tagBytes, () => tenant.composites.tagsFor(trigger.name))
       const signal: Signal = {
         event_id: eventId(trigger.id, tagsOf(), timestamp),
         trigger_id: trigger.id,

@@ -18,6 +18,9 @@ t.test('the largest tags are left out', (t) => {
   t.same(signalTags({ host: 'a', rack: 'b' }, 10), { tags: { host: 'a', rack: 'b' }, omitted: 0 })
   t.same(signalTags({ host: 'a', rack: 'b' }, 9), { tags: { rack: 'b' }, omitted: 1 }, 'the first of two that are as large')
   t.same(signalTags({ rack: 'b', long: 'é'.repeat(50), host: 'a' }, 100), { tags: { rack: 'b', host: 'a' }, omitted: 1 }, 'in UTF-8')
+  const by = () => new Set(['long', 'more'])
+  t.same(signalTags({ long: 'xxx', host: 'a', more: 'xx' }, 13, by), { tags: { long: 'xxx', more: 'xx' }, omitted: 1 }, 'those that composites are by go last')
+  t.same(signalTags({ long: 'xxx', host: 'a', more: 'xx' }, 6, by), { tags: { more: 'xx' }, omitted: 2 })
   t.end()
 })
 
@@ -53,6 +56,20 @@ t.test('a signal has the tags of its series up to max_signal_tag_bytes, and says
   const annotations = await node.inject('/api/v1/annotations')
   t.equal(annotations.json().length, 30)
   t.ok(annotations.body.length < 30 * 5000, `${annotations.body.length}`)
+})
+
+t.test('a composite sees the tags that it is by of a series with large ones', async (t) => {
+  const { run, write, settled } = await start(t)
+  for (const name of ['a', 'b']) await run(`CREATE TRIGGER ${name} ON m WHEN ${name} > 1 COOLDOWN INTERVAL '0s'`)
+  t.equal((await run("CREATE TRIGGER both ON SIGNALS (a, b) WITHIN INTERVAL '1m' BY (long) COOLDOWN INTERVAL '0s'")).status, 200)
+  const long = 'y'.repeat(2000)
+  const series = (value: string): string => `m,host=h,long=${value},other=${'x'.repeat(1500)},rest=${'z'.repeat(1500)}`
+  await write([`${series(`${long}1`)} a=2 ${now}`, `${series(`${long}2`)} b=2 ${now + 1n}`, `${series(`${long}2`)} a=2 ${now + 2n}`])
+  const signals = await settled(4)
+  const composed = signals.filter(({ trigger_name }) => trigger_name === 'both')
+  t.match(composed, [{ tags: { long: `${long}2` } }])
+  t.equal(composed.length, 1)
+  t.match(signals[0].metadata, { tags_omitted: 1 })
 })
 
 t.test('what was kept with all its tags is read a few at a time, and annotations have the rest', async (t) => {

@@ -6,6 +6,8 @@ import { seriesText } from './cooldown/cooldowns.ts'
 /** Characters of a condition that a signal has. */
 const CONDITION = 1024
 
+const NONE: ReadonlySet<string> = new Set()
+
 export type Severity = 'info' | 'warning' | 'critical'
 
 /** As it is kept. */
@@ -58,14 +60,19 @@ export function eventId(trigger: string, tags: Readonly<Record<string, string>>,
 
 /**
  * Tags as a signal has them: a series may have hundreds of kilobytes, and each of its points a signal. What is more than `most` bytes, keys included, is left out, the
- * largest tags first.
+ * largest tags first, and those that composites are by last: they compare them.
  */
-export function signalTags(tags: Readonly<Record<string, string>>, most: number): { tags: Record<string, string>; omitted: number } {
+export function signalTags(
+  tags: Readonly<Record<string, string>>,
+  most: number,
+  by: () => ReadonlySet<string> = () => NONE,
+): { tags: Record<string, string>; omitted: number } {
   const sized = Object.entries(tags).map(([key, value]) => ({ key, bytes: Buffer.byteLength(key) + Buffer.byteLength(value) }))
   let sum = sized.reduce((all, { bytes }) => all + bytes, 0)
   if (sum <= most) return { tags, omitted: 0 }
+  const last = by()
   const left = new Set<string>()
-  for (const { key, bytes } of sized.toSorted((a, b) => b.bytes - a.bytes)) {
+  for (const { key, bytes } of sized.toSorted((a, b) => Number(last.has(a.key)) - Number(last.has(b.key)) || b.bytes - a.bytes)) {
     if (sum <= most) break
     left.add(key)
     sum -= bytes

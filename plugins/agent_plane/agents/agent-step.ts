@@ -25,6 +25,7 @@ import {
 } from 'svcdb/agents'
 import { COMMISSION, type RunJournal } from '../drive/run-journal.ts'
 import type { OpenStep } from '../drive/step-context.ts'
+import { checkWait } from '../drive/step-records.ts'
 import { NotNow } from '../quota/gate.ts'
 import { digest } from '../record/names.ts'
 import { shortened } from '../record/text.ts'
@@ -196,6 +197,7 @@ export class AgentStep {
     if (other === undefined) throw refuse('no agent provides it')
     if (!(spec.security?.commissions ?? []).includes(other))
       throw refuse(`agent "${metadata.name}" may not commission "${other}"; name it in spec.security.commissions`)
+    checkWait(withinMs)
     if (chain.length >= MAX_CHAIN) throw refuse(`a chain has ${MAX_CHAIN} principals at most`)
     const next: ChainLink[] = [...chain, { id: `agent:${metadata.name}`, scope: spec.identity?.scope ?? ['*'] }]
     const begun = this.commissioning.then(async () => {

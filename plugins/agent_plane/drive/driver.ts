@@ -91,7 +91,7 @@ export interface DriverTools extends EventRules, LeaseTools {
   limitsOf?(capability: string): Partial<DriverTools['limits']>
   /** A run goes on, as one is over that it has commissioned, or as the one is undone that has commissioned it. */
   resumed?(run: string): void
-  /** The process is to end: passes go no further than their next boundary. */
+  /** The process is to end: passes begin no effect any more. */
   stopping?(): boolean
   random(): number
   sleep(ms: number): Promise<void>
@@ -389,7 +389,7 @@ export class Driver {
       if (decision === 'abandon') {
         awaitSealing(tx, run)
         told = await tellParent(tx, run, { status: 'abandoned', reason })
-        await endWaits(tx, run, { isFinal: true, now: now() })
+        await endWaits(tx, run, now())
         await withdrawTasks(tx, run)
       }
       if (decision === 'abandon' || !drives) await releaseLease(tx, run, taken)

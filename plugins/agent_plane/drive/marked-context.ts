@@ -1,7 +1,7 @@
 /** What a step puts into the journal beside its effects: notes, and groups; and how the groups that it has left open are undone. */
 import type { EffectGroup, Json, Label } from 'svcdb/agents'
 import { canonical } from '../record/canonical.ts'
-import type { JournalRecord } from '../record/record.ts'
+import type { JournalRecord, NewRecord } from '../record/record.ts'
 import { permanently } from './case-context.ts'
 import { grouped, isUndoing } from './groups.ts'
 import type { KeptTools } from './kept-context.ts'
@@ -24,6 +24,8 @@ export abstract class MarkedStep extends ToldStep {
   protected readonly records: StepRecords
   protected readonly phase: Phase
   protected abstract override readonly tools: KeptTools & { mode: 'live' | 'strict'; journal: RunJournal }
+  /** Where a budget lets the step go on. @returns what is to be written before. Where none does, it does not resolve. */
+  protected abstract admitted(): Promise<NewRecord[]>
   /** What is being done. */
   protected readonly underWay = new Set<Promise<unknown>>()
   /** The pass has gone on without the step. */
@@ -57,7 +59,7 @@ export abstract class MarkedStep extends ToldStep {
       this.marked.set(place, index + 1)
       if (known !== undefined && canonical(known.payload) !== canonical(payload)) return this.diverge(`a record "${kind}" is another one than in the journal`)
       if (known === undefined && (this.tools.mode === 'strict' || this.isOver)) return this.stop({ kind: 'suspended' })
-      if (known === undefined) await this.append([{ ...this.records.place, kind, payload }])
+      if (known === undefined) await this.append([...(kind === 'GroupOpened' ? await this.admitted() : []), { ...this.records.place, kind, payload }])
       await this.told((known ?? (own()[index] as JournalRecord)).seq, () => {})
     })
   }
@@ -78,7 +80,7 @@ export abstract class MarkedStep extends ToldStep {
       const known = this.tools.journal.notesOf(this.number, this.phase)[index]
       if (known !== undefined && known.payload.text !== text) return this.diverge('a note is another one than in the journal')
       if (known === undefined && (this.tools.mode === 'strict' || this.isOver)) return this.stop({ kind: 'suspended' })
-      if (known === undefined) await this.append([{ ...this.records.place, kind: 'Note', payload: { text } }])
+      if (known === undefined) await this.append([...(await this.admitted()), { ...this.records.place, kind: 'Note', payload: { text } }])
       await this.told(this.tools.journal.notesOf(this.number, this.phase)[index].seq, () => {})
     })
   }

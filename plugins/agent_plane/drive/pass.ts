@@ -32,8 +32,6 @@ interface PassTools extends Omit<StepTools, 'journal' | 'limits'> {
   govern?: Govern
   policyBundle?: PolicyBundle
   resumed?(run: string): void
-  /** The process is to end: a pass goes no further than its next boundary. */
-  stopping?(): boolean
 }
 
 export type Govern = (context: OpenStep, skill: Skill, journal: RunJournal) => StepContext
@@ -128,7 +126,10 @@ export class Pass {
       const finished = this.finished()
       if (finished.length > 0) {
         const stop = gravest((await Promise.all(finished.map((node) => this.runStep(node)))).filter(isStop))
-        if (stop !== undefined) return this.stopped(stop.kind === 'quarantined' || stop.kind === 'broken' ? stop : { kind: 'quarantined', reason: whyOf(stop) })
+        if (stop !== undefined)
+          return this.stopped(
+            stop.kind === 'quarantined' || stop.kind === 'broken' || stop.kind === 'left' ? stop : { kind: 'quarantined', reason: whyOf(stop) },
+          )
         continue
       }
       if (this.tools.stopping?.()) return this.leave()
@@ -292,6 +293,7 @@ export class Pass {
 
   private async stopped(stop: Exclude<Stop, { kind: 'suspended' }>): Promise<Status> {
     if (stop.kind === 'broken') throw new BrokenPass(stop.error)
+    if (stop.kind === 'left') return this.leave()
     if (stop.kind === 'quarantined') return this.conclude('quarantined', stop.reason)
     if (stop.kind === 'exhausted') return this.conclude('exhausted', 'a budget is used up', stop.exhaustion)
     return this.unwind('failed', stop.reason)
@@ -301,12 +303,11 @@ export class Pass {
   private async suspend(undoing = false): Promise<Status | undefined> {
     let waits = false
     const { run, plans } = this.journal
-    const isForward = (key: string) => !this.journal.isOfUnwinding(key)
     // Of a step that is not in the plan any more: nobody goes on with it, and what has come for it would keep the run awake.
     const planned = new Set(plans.current.nodes.map(({ id }) => this.numberOf(id)))
     const isLeft = (key: string) => !planned.has(this.journal.attempt(key)?.started.step ?? 0)
     await this.journal.append(async (tx) => {
-      await endWaits(tx, run, { isFinal: true, now: this.tools.now(), of: undoing ? isForward : isLeft })
+      await endWaits(tx, run, this.tools.now(), undoing ? this.isForward : isLeft)
       waits = !(await hasNews(tx, run, this.tools.now())) && ((await cancellationOf(tx, run)) === undefined || this.journal.last('RunCancelled') !== undefined)
       if (!waits) return []
       await setStatus(tx, run, 'suspended')
@@ -327,7 +328,9 @@ export class Pass {
     await this.journal.append(async (tx) => {
       stop = STOPPABLE.has(outcome) && this.journal.last('RunCancelled') === undefined && (await cancellationOf(tx, run)) !== undefined
       if (stop) return []
-      await endWaits(tx, run, { isFinal: FINAL.has(outcome), now: this.tools.now() })
+      // A run that may go on still waits for what it waited for.
+      if (FINAL.has(outcome)) await endWaits(tx, run, this.tools.now())
+      else if (this.journal.hasCompensated) await endWaits(tx, run, this.tools.now(), this.isForward)
       if (FINAL.has(outcome) || this.journal.hasCompensated) await withdrawTasks(tx, run)
       await setStatus(tx, run, outcome)
       if (FINAL.has(outcome)) awaitSealing(tx, run)
@@ -357,6 +360,9 @@ export class Pass {
     for (const one of told) this.tools.resumed?.(one)
     return outcome
   }
+
+  /** Whether a wait is of what the steps themselves do, and not of undoing it. */
+  private readonly isForward = (key: string): boolean => !this.journal.isOfUnwinding(key)
 
   /** Whether steps have changed something that was not undone. */
   private hasStandingWork(): boolean {
@@ -397,7 +403,7 @@ export class Pass {
         return null
       })
       if (isStop(end)) {
-        if (end.kind === 'broken') throw new BrokenPass(end.error)
+        if (end.kind === 'broken' || end.kind === 'left') return this.stopped(end)
         if (end.kind === 'suspended') return (await this.suspend(true)) ?? this.unwindOn(outcome, reason)
         if (end.kind === 'exhausted') return this.conclude('exhausted', 'a budget is used up', end.exhaustion)
         return this.conclude('quarantined', `${reason}; step s${number} could not be undone: ${whyOf(end)}`)
@@ -421,7 +427,7 @@ export class Pass {
     const refuse = (why: string) => this.conclude('quarantined', `${reason}; a group of step s${number} could not be undone: ${why}`)
     if (skill === undefined) return refuse(`nothing here has the capability "${node.capability}"`)
     const end = await this.perform(node, 'forward', (context) => this.invoke(context, node, skill), true)
-    if (isStop(end) && end.kind === 'broken') throw new BrokenPass(end.error)
+    if (isStop(end) && (end.kind === 'broken' || end.kind === 'left')) return this.stopped(end)
     if (isStop(end) && end.kind === 'quarantined') return this.conclude('quarantined', `${reason}; ${end.reason}`)
     if (isStop(end) && end.kind === 'exhausted') return this.conclude('exhausted', 'a budget is used up', end.exhaustion)
     if (!this.journal.hasOpenGroup(number, 'forward')) return undefined

@@ -32,10 +32,11 @@ import { AskingOrder } from './asking-order.ts'
 import { addTo, DECLARED, delayOf, type MeteredCall, outcomeOf } from './attempt.ts'
 import { permanently } from './case-context.ts'
 import type { StoreEffect } from './case-effects.ts'
+import { isUndoing } from './groups.ts'
 import type { KeptTools } from './kept-context.ts'
 import { ABORTED, MarkedStep } from './marked-context.ts'
 import { type Attempt, AWAIT_EVENT, OPEN_TASK, type Phase, SLEEP, TASK } from './run-journal.ts'
-import { type Asked, askedOf, askedOfSink, checkContent, checkEffect, descriptorOf, plain, provenanceOf } from './step-records.ts'
+import { type Asked, askedOf, askedOfSink, checkContent, checkEffect, checkWait, descriptorOf, plain, provenanceOf } from './step-records.ts'
 import { stopOf } from './stop.ts'
 import { openingOf } from './task-opening.ts'
 
@@ -54,6 +55,8 @@ export interface StepTools extends KeptTools, MeterTools {
   held?(): Promise<void> | undefined
   random(): number
   sleep(ms: number): Promise<void>
+  /** The process is to end: nothing outside is begun any more. */
+  stopping?(): boolean
   /** Told how each attempt ended. @param ms that it took, with both its records. */
   performed(result: 'done' | 'failed' | 'in_doubt', ms: number): void
 }
@@ -92,7 +95,7 @@ export class OpenStep extends MarkedStep implements StepContext {
   constructor(tools: StepTools, number: number, phase: Phase, label: Label, aborts = false) {
     super(tools.journal.run, number, phase, label, aborts)
     this.tools = tools
-    this.meter = new Meter(tools, this.records.place)
+    this.meter = new Meter(tools, this.records.place, () => phase === 'compensating' || aborts || isUndoing())
   }
 
   /** No more is done for the step. Resolves when what is under way has its end in the journal. */
@@ -149,10 +152,12 @@ export class OpenStep extends MarkedStep implements StepContext {
   }
 
   sleep(ms: number): Promise<void> {
+    checkWait(ms)
     return this.guarded(async () => void (await this.wait({ asked: this.plain(SLEEP, { ms }), until: () => this.tools.now() + ms })))
   }
 
   sleepUntil(time: number): Promise<void> {
+    checkWait(time)
     return this.guarded(async () => void (await this.wait({ asked: this.plain(SLEEP, { until: time }), until: () => time })))
   }
 
@@ -165,6 +170,7 @@ export class OpenStep extends MarkedStep implements StepContext {
     if (kind === TASK_DECIDED && (event.correlation.length !== 1 || event.correlation[0].namespace !== TASK_NAMESPACE))
       throw new Error('cannot wait for the decision of a task: name one task, by its taskKey')
     checkContent('the keys of a wait', canonical(event))
+    if ('withinMs' in asked) checkWait(asked.withinMs)
     const plain = this.plain(AWAIT_EVENT, { ...event, ...(any ? { any } : {}), ...horizon })
     return this.guarded(async () => (await this.wait({ asked: plain, until, event, any })) as unknown as AgentEvent)
   }
@@ -195,7 +201,7 @@ export class OpenStep extends MarkedStep implements StepContext {
       const next = await this.turn(asked)
       if (await this.isNew(asked, key)) {
         if (metered === true || replans === true) await this.require(replans === true ? this.meter.replansExceeded() : this.meter.exceeded(asked))
-        const readmitted = metered === true || replans === true ? this.meter.records(undefined) : []
+        const readmitted = this.meter.records(undefined)
         const started = this.records.started(asked, key, 1, 0)
         await this.append(async (tx) => {
           try {
@@ -227,7 +233,7 @@ export class OpenStep extends MarkedStep implements StepContext {
       const key = this.records.keyOf(asked, 1)
       const next = await this.turn(asked)
       if (await this.isNew(asked, key)) {
-        await this.append([this.records.started(asked, key, 1, 0), this.records.done(key, value(), OWN)])
+        await this.append([...this.meter.records(undefined), this.records.started(asked, key, 1, 0), this.records.done(key, value(), OWN)])
       }
       next()
       const ended = this.tools.journal.attempt(key)?.ended as JournalRecord
@@ -245,7 +251,7 @@ export class OpenStep extends MarkedStep implements StepContext {
     if (asked.ordinal < journal.begunIn(this.number, this.phase))
       return this.diverge(`effect ${asked.ordinal + 1}, "${asked.kind}", is another one than in the journal`)
     if (mode === 'strict') return this.stop({ kind: 'suspended' })
-    if (!(await this.isRefused())) return true
+    if (!(await this.isRefused())) return this.require(this.meter.isFull()).then(() => true)
     await this.append([this.records.started(asked, key, 1, 0), this.records.failedForGood(key, ABORTED)])
     return false
   }
@@ -340,10 +346,12 @@ export class OpenStep extends MarkedStep implements StepContext {
     act: (call: EffectCall) => Promise<T>,
     next: () => void,
   ): Promise<void> {
+    if (this.tools.stopping?.()) return this.stop({ kind: 'left' })
     await this.require(this.meter.exceeded(asked))
     const denied = await this.meter.denied(this.records.started(asked, call.effectKey, call.attempt, backoff), asked)
     if (denied !== undefined) return this.append(denied)
     if (backoff > 0) await this.tools.sleep(backoff)
+    if (this.tools.stopping?.()) return this.stop({ kind: 'left' })
     if (this.ended) return new Promise(() => {})
     await this.whole(this.announced(asked, call, backoff, act, next))
     // The step was stopped meanwhile: its end is in the journal, and the step's code goes no further.
@@ -388,6 +396,11 @@ export class OpenStep extends MarkedStep implements StepContext {
       this.stopWith(stopOf(error))
       this.ended = true
     }
+  }
+
+  protected async admitted(): Promise<NewRecord[]> {
+    await this.require(this.meter.isFull())
+    return this.meter.records(undefined)
   }
 
   private async require(exceeded: BudgetExceeded | undefined): Promise<void> {
@@ -437,7 +450,7 @@ export class OpenStep extends MarkedStep implements StepContext {
         withheld ??
           (async (tx) => {
             if (opensTask) await openTask(tx, openingOf(this.tools, key, asked.args as TaskRequest, this.label))
-            const begun = isNew ? [this.records.started(asked, key, 1, 0)] : []
+            const begun = isNew ? [...this.meter.records(undefined), this.records.started(asked, key, 1, 0)] : []
             return [...begun, ...(await this.waiting(tx, waited, key, isRefused))]
           }),
       )
@@ -470,9 +483,16 @@ export class OpenStep extends MarkedStep implements StepContext {
     if (waiting !== undefined && (isOver || isRefused)) await endWait(tx, waiting)
     if (isOver) return [records.endOfWait(asked.kind, key, wait, arrived)]
     if (isRefused) return [records.failedForGood(key, ABORTED)]
-    if (waiting !== undefined) return []
+    if (waiting !== undefined) return this.isTold(key) ? [] : [records.suspended(key, waiting)]
     const first = await beginWait(tx, wait)
     return [first === undefined ? records.suspended(key, wait) : records.endOfWait(asked.kind, key, wait, first)]
+  }
+
+  /** Whether the journal says that the run waits so, and not that it came to rest otherwise since. */
+  private isTold(key: string): boolean {
+    const { journal } = this.tools
+    const waits = journal.records.findLast(({ kind, effectKey }) => kind === 'RunSuspended' && effectKey === key)?.seq ?? 0
+    return waits > (journal.last('RunConcluded', 'QuarantineDecided')?.seq ?? 0)
   }
 }
 

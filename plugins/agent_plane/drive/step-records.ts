@@ -35,6 +35,14 @@ export function checkEffect({ kind, mutates, recovery = mutates ? 'requires_oper
     throw new Error(`cannot begin effect "${kind}": a probe goes with recovery "reconcile", and only with it`)
 }
 
+/** Behind it there is no date, milliseconds since the Unix epoch; what is counted from now has to end before. */
+const MAX_WAIT_MS = 8.6e15
+
+/** @param ms since the Unix epoch, or from now. @throws Error where no record can have the end of such a wait. */
+export function checkWait(ms: number): void {
+  if (!(Math.abs(ms) <= MAX_WAIT_MS)) throw new Error(`cannot wait for or until ${ms}: give milliseconds, ${MAX_WAIT_MS} at most`)
+}
+
 /** Asked before anything is begun, so that the code of a step gets it as an answer. @param text canonical. @throws Error for what no record can have. */
 export function checkContent(what: string, text: string): void {
   const bytes = Buffer.byteLength(text)

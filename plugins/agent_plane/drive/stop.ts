@@ -7,6 +7,8 @@ export type Stop =
   | { kind: 'quarantined'; reason: string; diverged?: true }
   | { kind: 'failed'; reason: string }
   | { kind: 'exhausted'; exhaustion: BudgetExceeded }
+  /** The process is to end: what comes next is begun by whoever goes on with the run. */
+  | { kind: 'left' }
   | { kind: 'suspended' }
   /** The store failed, or somebody else drives the run: the pass is over, and nothing is said about the run. */
   | { kind: 'broken'; error: unknown }
@@ -16,7 +18,7 @@ export function stopOf(error: unknown): Stop {
   return error instanceof UnfitRecord ? { kind: 'failed', reason: error.message } : { kind: 'broken', error }
 }
 
-const RANK: Record<Stop['kind'], number> = { broken: 5, quarantined: 4, failed: 3, exhausted: 2, suspended: 1 }
+const RANK: Record<Stop['kind'], number> = { broken: 6, quarantined: 5, failed: 4, exhausted: 3, left: 2, suspended: 1 }
 
 export function gravest(stops: readonly Stop[]): Stop | undefined {
   return stops.reduce<Stop | undefined>((worst, stop) => (worst === undefined || RANK[stop.kind] > RANK[worst.kind] ? stop : worst), undefined)

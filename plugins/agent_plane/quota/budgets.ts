@@ -80,7 +80,12 @@ function journalSize({ maxJournalBytes: allowed }: Budgets, { bytes }: RunJourna
 
 /** Which bound whatever is begun meets. */
 function general(budgets: Budgets, journal: RunJournal, now: number): BudgetExceeded | undefined {
-  return denials(budgets, journal) ?? wallclock(budgets, journal, now) ?? journalSize(budgets, journal)
+  return denials(budgets, journal) ?? recordExceeds(budgets, journal, now)
+}
+
+/** Which bound whatever makes a record meets. */
+export function recordExceeds(budgets: Budgets, journal: RunJournal, now: number): BudgetExceeded | undefined {
+  return wallclock(budgets, journal, now) ?? journalSize(budgets, journal)
 }
 
 /** Which bound an attempt of an effect meets before it begins. What is metered may go over by what is under way. */

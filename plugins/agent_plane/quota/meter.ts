@@ -6,7 +6,7 @@ import type { RunJournal } from '../drive/run-journal.ts'
 import { canonical } from '../record/canonical.ts'
 import type { NewRecord } from '../record/record.ts'
 import { shortened } from '../record/text.ts'
-import { type Budgets, denials, effectExceeds, limitOf, replanExceeds, usedOf } from './budgets.ts'
+import { type Budgets, denials, effectExceeds, limitOf, recordExceeds, replanExceeds, usedOf } from './budgets.ts'
 import { beginEffect } from './gate.ts'
 import { periodOf } from './period.ts'
 import { type PlaneAction, questionOf } from './policy.ts'
@@ -58,17 +58,27 @@ export class Meter {
   private readonly tools: MeterTools
   private readonly step: number
   private readonly place: Pick<NewRecord, 'step' | 'phase'>
+  private readonly undoes: () => boolean
 
-  constructor(tools: MeterTools, place: Pick<NewRecord, 'step' | 'phase'> & { step: number }) {
+  /** @param undoes whether what is asked for now undoes: then no budget of the run bounds it, as that may be used up. */
+  constructor(tools: MeterTools, place: Pick<NewRecord, 'step' | 'phase'> & { step: number }, undoes: () => boolean) {
     this.tools = tools
     this.step = place.step
     this.place = place
+    this.undoes = undoes
   }
 
   /** Which bound an attempt meets. */
   exceeded(asked: Metered): BudgetExceeded | undefined {
+    if (this.undoes()) return undefined
     const { limits, journal, now } = this.tools
     return effectExceeds(limits, journal, asked, now())
+  }
+
+  /** Which bound anything meets that the journal does not have yet. */
+  isFull(): BudgetExceeded | undefined {
+    const { limits, journal, now } = this.tools
+    return this.undoes() ? undefined : recordExceeds(limits, journal, now())
   }
 
   /** Which bound another plan meets. */
@@ -78,6 +88,8 @@ export class Meter {
 
   /** Of what has failed with this error: whether the run has had too many refusals. */
   tooManyDenials(error: string): BudgetExceeded | undefined {
+    // A step that is done is run again for what it gave.
+    if (this.undoes() || this.tools.journal.steps.get(this.step)?.outcome === 'succeeded') return undefined
     return error.startsWith(DENIED) || error.startsWith(WITHHELD) ? denials(this.tools.limits, this.tools.journal) : undefined
   }
 
@@ -86,7 +98,7 @@ export class Meter {
     const last = this.tools.journal.budgetOf(this.step)
     const record = (kind: string, payload: Record<string, unknown>): NewRecord => ({ ...this.place, kind, payload })
     const refused = last?.kind === 'BudgetRefused' ? (last.payload.limit as string) : undefined
-    if (exceeded === undefined) return refused === undefined ? [] : [record('BudgetReadmitted', { limit: refused })]
+    if (exceeded === undefined) return refused === undefined || this.undoes() ? [] : [record('BudgetReadmitted', { limit: refused })]
     return refused === limitOf(exceeded) ? [] : [record('BudgetRefused', { limit: limitOf(exceeded), used: usedOf(exceeded) })]
   }
 

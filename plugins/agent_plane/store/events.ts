@@ -8,7 +8,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { nextTurn } from 'svcdb/lib/event-loop'
 import { canonical } from '../record/canonical.ts'
 import { digest, instant } from '../record/names.ts'
-import { FINAL, setStatus, statusOf } from './runs.ts'
+import { FINAL, type Status, setStatus, statusOf } from './runs.ts'
 import { deleteWait, number, putWait, type Wait, waitsOf } from './waits.ts'
 
 interface DeadLetter {
@@ -161,20 +161,23 @@ export async function deliver(tx: StateTransaction, event: AgentEvent, now: numb
   if (seen !== undefined) return { delivery: 'duplicate', ...seen }
   if (event.to !== undefined) await checkAddress(tx, event.to)
   tx.put(`${SEEN_AT}${number(now)}/${identity(event)}`, null)
-  for (const of of bucketsOfEvent(event)) {
-    for await (const { value: wait } of rowsOf<Wait>(tx, `waiter/${of}/${event.to === undefined ? '' : `${event.to}/`}`)) {
-      if (wait.until <= now || !suits(wait, event)) continue
-      for (const key of waiterKeys(wait)) tx.delete(key)
-      tx.put(inboxKey(wait), event)
-      tx.put(`seen/${identity(event)}`, { run: wait.run })
-      if ((await statusOf(tx, wait.run)) === 'suspended') await setStatus(tx, wait.run, 'running')
-      return { delivery: 'resumed', run: wait.run }
-    }
+  const { going, resting, failed } = await waitsFor(tx, event, now)
+  if (going !== undefined) {
+    await handOver(tx, going, event)
+    return { delivery: 'resumed', run: going.run }
+  }
+  if (resting !== undefined) {
+    await handOver(tx, resting, event)
+    return { delivery: 'buffered', run: resting.run }
   }
   const run = await begin?.()
   if (run !== undefined) {
     tx.put(`seen/${identity(event)}`, { run })
     return { delivery: 'buffered', run }
+  }
+  if (failed !== undefined) {
+    await handOver(tx, failed, event)
+    return { delivery: 'buffered', run: failed.run }
   }
   const bytes = await takeRoom(tx, event, room)
   const key = `buffer/${number(now)}/${identity(event)}`
@@ -183,6 +186,43 @@ export async function deliver(tx: StateTransaction, event: AgentEvent, now: numb
   for (const of of bucketsOfEvent(event)) tx.put(`found/${of}/${number(now)}/${identity(event)}`, key)
   tx.put(`seen/${identity(event)}`, {})
   return { delivery: 'buffered' }
+}
+
+/** They go on when a person has looked, if at all. */
+const RESTING: ReadonlySet<Status | undefined> = new Set<Status>(['quarantined', 'withheld', 'exhausted', 'failed'])
+
+interface WaitsFor {
+  going?: Wait
+  /** Of a run that a person has to look at. */
+  resting?: Wait
+  /** Of one that may well never go on: rather than into it, an event goes into a run that begins with it. */
+  failed?: Wait
+}
+
+/** The first wait of each kind for which an event is; looks no further than one of a run that goes on. Waits of the others that are over by their time are ended. */
+async function waitsFor(tx: StateTransaction, event: AgentEvent, now: number): Promise<WaitsFor> {
+  const found: WaitsFor = {}
+  for (const of of bucketsOfEvent(event)) {
+    for await (const { value: wait } of rowsOf<Wait>(tx, `waiter/${of}/${event.to === undefined ? '' : `${event.to}/`}`)) {
+      const status = await statusOf(tx, wait.run)
+      if (wait.until <= now) {
+        if (RESTING.has(status)) await endWait(tx, wait)
+        continue
+      }
+      if (!suits(wait, event)) continue
+      if (!RESTING.has(status)) return { going: wait }
+      if (status === 'failed') found.failed ??= wait
+      else found.resting ??= wait
+    }
+  }
+  return found
+}
+
+async function handOver(tx: StateTransaction, wait: Wait, event: AgentEvent): Promise<void> {
+  for (const key of waiterKeys(wait)) tx.delete(key)
+  tx.put(inboxKey(wait), event)
+  tx.put(`seen/${identity(event)}`, { run: wait.run })
+  if ((await statusOf(tx, wait.run)) === 'suspended') await setStatus(tx, wait.run, 'running')
 }
 
 /** @throws SvcError NOT_FOUND, CONFLICT. */
@@ -277,25 +317,18 @@ export async function forget(tx: StateTransaction, before: number, limit: number
   return old.length
 }
 
-interface EndOfWaits {
-  /** Nobody will ask for what has arrived. */
-  isFinal: boolean
-  /** Milliseconds since the Unix epoch. */
-  now: number
-  /** Which waits, by their effect; absent = all. */
-  of?(key: string): boolean
-}
-
-/** Ends all waits of a run. What has arrived for it stays when it may go on, and is a dead letter when it is over for good. */
-export async function endWaits(tx: StateTransaction, run: string, { isFinal, now, of }: EndOfWaits): Promise<void> {
+/**
+ * Ends waits that nobody goes on with; what has arrived for them is a dead letter. @param now milliseconds since the Unix epoch. @param of which, by their
+ * effect; absent = all, and the run is over for good.
+ */
+export async function endWaits(tx: StateTransaction, run: string, now: number, of?: (key: string) => boolean): Promise<void> {
   for (const wait of await waitsOf(tx, run)) {
     if (of?.(wait.key) === false) continue
     const arrived = await arrivedFor(tx, run, wait.key)
-    if (arrived !== undefined && !isFinal) continue
     if (arrived !== undefined) abandonEvent(tx, arrived, now)
     await endWait(tx, wait)
   }
-  if (!isFinal || of !== undefined) return
+  if (of !== undefined) return
   for (const { value } of await tx.list<string>({ prefix: `addressed/${run}/` })) {
     const buffered = (await tx.get<Buffered>(value)) as Buffered
     await unbuffer(tx, value, buffered)

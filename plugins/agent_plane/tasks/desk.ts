@@ -132,7 +132,9 @@ export class Desk implements TaskDesk {
     await this.change(text, async (tx, task) => {
       if (task.case !== undefined && (await holdOf(tx, task.case)) !== undefined)
         throw refused('CONFLICT', 'withhold', task, `its case "${task.case}" is held, and what is held is not erased; release the hold first`)
-      putTask(tx, task, { ...task, withheld: why, justification: { ...task.justification, proposed_action: null } })
+      // A schema may say what the proposal is, as that of a release does.
+      const { schema: _, ...rest } = task
+      putTask(tx, task, { ...rest, withheld: why, justification: { ...task.justification, proposed_action: null } })
     })
   }
 

@@ -166,6 +166,7 @@ function arimaEntrants(training: Float64Array, d: number, maxOrder: number): Ent
   const title = ({ order, constant }: { order: ArimaOrder; constant: boolean }): string => `${nameOf(order)}${constant && order.d > 0 ? ' with drift' : ''}`
   tried.sort((a, b) => a.aicc - b.aicc)
   const [best, ...others] = tried
+  if (best === undefined) return [{ name: 'arima', excluded: 'no order is left' }]
   return [
     { name: title(best), fit: (values, quick) => fitArima(values, best.order, { constant: best.constant, quick }) },
     ...others.map((each) => ({ name: title(each), excluded: each.excluded ?? `AICc ${brief(each.aicc)}, that of ${title(best)} is ${brief(best.aicc)}` })),

@@ -191,6 +191,11 @@ t.test('the automatic choice', async (t) => {
   t.equal(few.folds, 3)
   t.equal(chooseModel(series(line(20)), { horizon: 7 }).folds, 1, 'fewer folds where the series is short')
   t.throws(() => chooseModel(series(line(17)), { horizon: 7 }), /18 points; there are 17/)
+  const curved = chooseModel(series(Array.from({ length: 100 }, (_, i) => i * i)), { horizon: 4, max_order: 0 })
+  t.match(
+    curved.candidates.filter(({ name }) => name === 'arima'),
+    [{ reason: 'no order is left' }],
+  )
   const negative = chooseModel(series(seriesOf('season', 120, 7).map((v) => v - 100)), { horizon: 6, metric: 'mae' })
   t.match(negative.candidates.find(({ name }) => name === 'holt_winters_multiplicative')?.reason, /above 0/)
   t.match(negative.candidates[1].reason, /^mae /)
