@@ -149,18 +149,21 @@ const NO_SEGMENT = /^(?:\.|%2e){0,2}$/i
 function fill(template: string, args: Record<string, Json>, services: ToolServices): { filled: string; left: Record<string, Json> } {
   const left = { ...args }
   const variable = /^\$([A-Z_][A-Z0-9_]*)/.exec(template)
-  const withArguments = (text: string): string =>
+  const refuse = (why: string) => new EffectError(`cannot call it: ${why}`, { disposition: 'did_not_happen', permanent: true })
+  const withArguments = (text: string, isPath = false): string =>
     text.replace(/\{(\w+)\}/g, (_, name: string) => {
-      const { [name]: value } = args
+      const { [name]: value = null } = args
       delete left[name]
-      return encodeURIComponent(typeof value === 'string' ? value : JSON.stringify(value ?? ''))
+      if (value === null && isPath) throw refuse(`its URL names the argument "${name}", which is not given`)
+      const written = typeof value === 'string' ? value : value === null ? '' : JSON.stringify(value)
+      if (!written.isWellFormed()) throw refuse(`the argument "${name}" is not of whole characters`)
+      return encodeURIComponent(written)
     })
   const text = template.slice(variable?.[0].length ?? 0)
   const end = text.search(/[?#]|$/)
   const path = text.slice(0, end).replace(/[^/]+/g, (segment) => {
-    const filled = withArguments(segment)
-    if (filled !== segment && NO_SEGMENT.test(filled))
-      throw new EffectError(`cannot call it: "${filled}" is no segment of a path`, { disposition: 'did_not_happen', permanent: true })
+    const filled = withArguments(segment, true)
+    if (filled !== segment && NO_SEGMENT.test(filled)) throw refuse(`"${filled}" is no segment of a path`)
     return filled
   })
   const base = variable === null ? '' : services.env(variable[1]).replace(/\/+$/, '')

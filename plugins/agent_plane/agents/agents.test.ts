@@ -210,6 +210,45 @@ t.test('a tool of HTTP is called once, at checked addresses, and says what it kn
   t.match(await closedNode.run('shop.do', { id: 'x' }), { status: 'failed', reason: /is not https/ })
 })
 
+t.test('an argument that the path of a tool names and that is not given is an error of the call; in the query it is empty', async (t) => {
+  const requests: string[] = []
+  const { url } = await serve(t, (path) => {
+    requests.push(path)
+    return { status: 200, body: '{}' }
+  })
+  const tool = (name: string, path: string) =>
+    httpTool({
+      ref: `tool://shop/${name}`,
+      description: 'Looks',
+      arguments: Type.Object({ id: Type.Optional(Type.String()) }, closed),
+      mutates: false,
+      method: 'GET',
+      url: url + path,
+    })
+  const agent = defineAgent({
+    manifest: manifest('shop'),
+    tools: [tool('path', '/orders/no{id}'), tool('query', '/orders?id={id}')],
+    skills: (skill) => [
+      skill({
+        capability: 'shop.do',
+        summary: 'Of a test',
+        input: Type.Object({ name: Type.String() }),
+        output: Type.Any(),
+        invoke: (ctx, { name }) => ctx.callTool(`tool://shop/${name}`, {}),
+      }),
+    ],
+  })
+  const { run } = await start(t, [], { agents: [agent], config: { agent_plane: { sweep_interval_secs: 0.1, allow_private_targets: true } } })
+  t.match(await run('shop.do', { name: 'path' }), { status: 'failed', reason: /its URL names the argument "id", which is not given/ })
+  t.match(await run('shop.do', { name: 'query' }), { status: 'succeeded' })
+  t.same(requests, ['/orders?id='])
+  const { call } = tool('text', '/orders/{id}')
+  await t.rejects(async () => call({ id: '\ud83d' }, { services: { env: () => '' } } as never), {
+    message: /the argument "id" is not of whole characters/,
+    permanent: true,
+  })
+})
+
 t.test('an argument leaves the path of a tool as it is: nothing is sent to another', async (t) => {
   const requests: string[] = []
   const { url } = await serve(t, (path) => {
