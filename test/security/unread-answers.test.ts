@@ -66,6 +66,7 @@ t.test('views of rollups are rows that are held, too', async (t) => {
   const end = BigInt(Date.now() - 20_000) * MS
   const path = `/api/v1/rollups/all/query?start=${end - BigInt(ROWS) * SECOND}&end=${end}`
   const clients = await unread(t, node, `GET ${path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`)
+  await until('an answer waits for its client', async () => (await metric(node, 'http_answer_bytes')) > MIB)
   const answer = await node.inject(path)
   t.equal(answer.statusCode, 200, answer.body.slice(0, 200))
   t.ok(answer.json().row_count > ROWS - 100)

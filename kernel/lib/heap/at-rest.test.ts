@@ -1,6 +1,6 @@
 import { getHeapSpaceStatistics } from 'node:v8'
 import t from 'tap'
-import { collectAtRest, whenAtRest } from './at-rest.ts'
+import { collectAtRest, whenAtRest } from './collect.ts'
 
 /** Bytes that the young generation has taken. */
 const young = (): number => getHeapSpaceStatistics().find(({ space_name }) => space_name === 'new_space')?.space_size ?? 0

@@ -21,3 +21,18 @@ export function collect(options?: Collection): void {
   if (options === undefined) run()
   else run(options)
 }
+
+/** Buffers that are kept free for what may come: they go before a heap at rest is collected, or would stay until the next time, which may never come. */
+const kept = new Set<() => void>()
+
+/** @param giveUp lets go of what the calling thread keeps free. @returns ends it. */
+export function whenAtRest(giveUp: () => void): () => void {
+  kept.add(giveUp)
+  return () => void kept.delete(giveUp)
+}
+
+/** Call when the thread rests: two or more collections of all of its heap, after which its young generation is small again. Some tens of milliseconds. */
+export function collectAtRest(): void {
+  for (const giveUp of kept) giveUp()
+  collect({ type: 'major', execution: 'sync', flavor: 'last-resort' })
+}

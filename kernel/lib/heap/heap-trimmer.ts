@@ -4,7 +4,7 @@
  */
 import { getHeapStatistics } from 'node:v8'
 import { loopUtilization } from '../event-loop/index.ts'
-import { collectAtRest } from './at-rest.ts'
+import { collectAtRest } from './collect.ts'
 
 /** What is looked at and done. */
 export interface HeapMeter {

@@ -1,5 +1,4 @@
-export { collectAtRest, whenAtRest } from './at-rest.ts'
-export { type Collection, collect } from './collect.ts'
+export { type Collection, collect, collectAtRest, whenAtRest } from './collect.ts'
 export { type HeapMeter, HeapTrimmer } from './heap-trimmer.ts'
 export { collectWhenGrown } from './old-generation.ts'
 export { countShortLived } from './short-lived.ts'
