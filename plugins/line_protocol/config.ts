@@ -27,6 +27,12 @@ export const configSchema = Type.Object({
       'Whether `p` in the URL of /write and /query is the key or token of a call without the header Authorization, as InfluxDB 1 has it; proxies may log it',
   }),
   max_fields_per_point: Type.Integer({ default: 1024, minimum: 1, maximum: 65_536, description: 'Fields of one line; a line with more is refused' }),
+  max_query_statements: Type.Integer({
+    default: 100,
+    minimum: 1,
+    maximum: 10_000,
+    description: 'Statements of one request to /query that are answered; the next one has an error as its result',
+  }),
   max_reported_errors: Type.Integer({
     default: 16,
     minimum: 1,

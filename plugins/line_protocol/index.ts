@@ -98,7 +98,8 @@ export default definePlugin({
       const { database } = databaseName(parametersOf(request.query))
       if (byName) requireSelected(database, namespace)
       const named = byName ? namespace : (database ?? (form?.get('db') || undefined))
-      return answerStatement(form?.get('q') ?? (request.query as { q?: string }).q, namespace, named, byName ? requireNamespaceName : undefined)
+      const text = form?.get('q') ?? (request.query as { q?: string }).q
+      return answerStatement(text, config.max_query_statements, namespace, named, byName ? requireNamespaceName : undefined)
     }
     svc.http.get(QUERY_PATH, { schema, ...hooks }, answer)
     svc.http.post(QUERY_PATH, { config: { rawBody: true }, schema, ...hooks }, answer)

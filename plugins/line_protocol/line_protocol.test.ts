@@ -243,7 +243,13 @@ t.test('a request has so many statements, and a database so long a name', async 
   t.ok(many.body.length < 1e6, `${many.body.length} bytes`)
   const { results } = many.json()
   t.equal(results.length, 101)
-  t.match(results.at(-1), { statement_id: 100, error: /^cannot answer more than 100 statements of one request: .* send/ })
+  t.match(results.at(-1), {
+    statement_id: 100,
+    error: /^cannot answer more than 100 statements of one request \(line_protocol\.max_query_statements\): .* send/,
+  })
+  const few = await boot({ plugins: [plugin], config: { line_protocol: { max_query_statements: 2 } } })
+  t.teardown(() => few.stop())
+  t.equal((await few.inject(`/query?q=${'SHOW DATABASES;'.repeat(9)}`)).json().results.length, 3, 'two and the error')
   const long = await ask(`db=${'x'.repeat(4097)}&q=SHOW DATABASES`)
   t.match([long.statusCode, long.json().error], [400, /cannot use database "x+": database is longer than 4096 bytes/])
   t.ok(long.body.length < 500)

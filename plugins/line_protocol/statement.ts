@@ -5,8 +5,6 @@ import { DEFAULT_LIMITS } from './limits.ts'
 import { nameFault } from './series-key.ts'
 
 const MAX_SHOWN = 128
-/** Of a request: each is answered with the names of databases, so that a small body could ask for a very large answer. */
-const MAX_STATEMENTS = 100
 /** With what may follow the name, such as WITH DURATION. A semicolon in quotes ends no statement. */
 const CREATE = /create\s+database\s+(?:"((?:[^"\\]|\\.)+)"|([^\s;"]+))(?:[^;"]|"(?:[^"\\]|\\.)*")*/iy
 const SHOW = /show\s+databases\s*/iy
@@ -14,19 +12,26 @@ const BETWEEN = /[\s;]*/y
 
 /**
  * Several statements have a result each. One of another kind behind them is told as InfluxDB tells what fails on the way: with 200, and the reason as its result.
+ * @param most of a request: each is answered with the names of databases, so that a small body could ask for a very large answer.
  * @param named the database that the request names. Any name can be written to, so it is one of those that are shown: some clients write only when theirs is.
  * @param check throws for a database that no write could go to.
  * @throws BAD_REQUEST when the first statement is of another kind, or `named` is no name.
  */
-export function answerStatement(text: string | undefined, namespace: string, named: string | undefined, check: (database: string) => void = () => {}): object {
+export function answerStatement(
+  text: string | undefined,
+  most: number,
+  namespace: string,
+  named: string | undefined,
+  check: (database: string) => void = () => {},
+): object {
   if (text === undefined || text.trim() === '') throw new SvcError('BAD_REQUEST', 'missing required parameter "q"')
   const fault = named === undefined ? undefined : nameFault('database', named, DEFAULT_LIMITS.maxNameBytes)
   if (fault !== undefined) throw new SvcError('BAD_REQUEST', `cannot use database ${shown(named as string)}: ${fault}; choose another name`)
   const results: object[] = []
   let at = /^\s*/.exec(text)?.[0].length ?? 0
   do {
-    if (results.length === MAX_STATEMENTS) {
-      const error = `cannot answer more than ${MAX_STATEMENTS} statements of one request: this one and those behind it were not looked at; send them in another`
+    if (results.length === most) {
+      const error = `cannot answer more than ${most} statements of one request (line_protocol.max_query_statements): this one and those behind it were not looked at; send them in another`
       results.push({ statement_id: results.length, error })
       break
     }

@@ -37,6 +37,15 @@ t.test('messages of QoS 2 with long topics that are never released', { timeout: 
   t.equal((await rowsOf(node)).length, COUNT)
 })
 
+const connecting = (port: number, version: string) => ({
+  broker: '127.0.0.1',
+  port,
+  topics: ['#'],
+  format: 'line_protocol',
+  protocol_version: version,
+  reconnect_ms: 100,
+})
+
 const frame = (first: number, ...body: number[]): Buffer => Buffer.from([first, body.length, ...body])
 const utf8 = (...bytes: number[]): number[] => [bytes.length >> 8, bytes.length & 255, ...bytes]
 
@@ -71,14 +80,7 @@ for (const [what, bytes, version] of [
       socket.write(publish('t', `cpu,n=${index} v=1`, { id: 7, five }))
       if (index === 0) socket.end()
     })
-    const node = await start(t, {
-      broker: '127.0.0.1',
-      port: broker.port,
-      topics: ['#'],
-      format: 'line_protocol',
-      protocol_version: version,
-      reconnect_ms: 100,
-    })
+    const node = await start(t, connecting(broker.port, version))
     await eventually(() => broker.connections[1]?.acked.includes(7) ?? false)
     t.ok((await rowsOf(node)).some(({ tags }) => tags.n === '1'))
     await running(node)
@@ -96,14 +98,7 @@ for (const [what, bytes, version] of [
       const good = publish('t', `cpu,n=${index} v=1`, { id: 7, five: version === '5' })
       socket.write(index === 0 ? Buffer.concat([bytes, good]) : good)
     })
-    const node = await start(t, {
-      broker: '127.0.0.1',
-      port: broker.port,
-      topics: ['#'],
-      format: 'line_protocol',
-      protocol_version: version,
-      reconnect_ms: 100,
-    })
+    const node = await start(t, connecting(broker.port, version))
     await eventually(() => broker.connections[1]?.acked.includes(7) ?? false)
     t.equal(broker.connections.length, 2)
     await running(node)
@@ -155,7 +150,7 @@ t.test('what is sent before the connection stands', { timeout: 60_000 }, async (
   const port = (server.address() as { port: number }).port
   for (const protocol_version of ['3.1.1', '5']) {
     served = 0
-    const node = await start(t, { broker: '127.0.0.1', port, topics: ['#'], format: 'line_protocol', protocol_version, reconnect_ms: 100 })
+    const node = await start(t, connecting(port, protocol_version))
     await eventually(() => served > garbage.length)
     t.match(JSON.stringify((await listed(node))[0].status), /Reconnecting|failed/)
     await writes(t, node)
@@ -187,7 +182,7 @@ t.test('packets with bytes that are turned, cut or doubled', { timeout: 120_000 
       socket.end()
     } else socket.write(good)
   })
-  const node = await start(t, { broker: '127.0.0.1', port: broker.port, topics: ['#'], format: 'line_protocol', protocol_version: '5', reconnect_ms: 100 })
+  const node = await start(t, connecting(broker.port, '5'))
   await eventually(() => broker.connections[BAD]?.acked.includes(7) ?? false)
   t.ok((await rowsOf(node)).some(({ tags }) => tags.n === String(BAD)))
   await writes(t, node)
